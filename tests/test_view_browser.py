@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, Page, expect
 
-from browser import PHONE, REBOUND, Browser, ViewProcess, overflow, picture
+from browser import DESKTOP, PHONE, REBOUND, Browser, ViewProcess, overflow, picture
 from conftest import Folder
 
 View = Callable[..., ViewProcess]
@@ -238,7 +238,9 @@ def test_runs_are_filtered_sorted_compared_and_deleted(folder: Folder, view: Vie
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(page.locator(".word")).to_have_count(3)
+    page.set_viewport_size({"width": DESKTOP, "height": 500})
     picture(page, "runs")
+    page.set_viewport_size({"width": DESKTOP, "height": 800})
 
     page.get_by_label("Search").fill("e1")
     expect(rows).to_have_count(2)

@@ -7,14 +7,15 @@ import hashlib
 import itertools
 import json
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput
-from abreast.filenames import is_file_name, safe_file_name
+from abreast.filenames import is_file_name, relative_path, safe_file_name
 from abreast.store.address import is_url
 from abreast.store.report_ledger import LEDGER, OWNER, RUNS, STORE_FOLDER, exported_files, read_ledger, report_folders
+from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.store import Store
@@ -146,6 +147,21 @@ def _digest(path: Path) -> str:
 
 def _digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def delete_runs(store: Store, runs: Sequence[str]) -> list[str]:
+    """Delete runs with their reports; return what was done, line by line. Refuses active runs."""
+    removed = store.delete(runs)
+    store.close()
+    lines = [f"deleted {', '.join(runs)}: {many(removed, 'trial')}"]
+    for run in runs:
+        path, foreign = remove(store, run) or (None, [])
+        if foreign and path:
+            reason = "was not written by abreast, or changed since"
+            lines.append(f"kept {relative_path(path)}: {', '.join(foreign)} {reason}")
+        elif path:
+            lines.append(f"removed {relative_path(path)} with its report")
+    return lines
 
 
 def remove(store: Store, run: str) -> tuple[Path, list[str]] | None:

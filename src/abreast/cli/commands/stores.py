@@ -116,7 +116,7 @@ results are deleted. You are asked to confirm; without a terminal, --yes is requ
   abreast delete results.db --debug --yes""",
 )
 def delete(args: argparse.Namespace) -> None:
-    from abreast.report.deletion import delete_runs
+    from abreast.report.folder import delete_runs
     from abreast.targets.processes.cleanup import clean
 
     names = list(args.words)

@@ -25,7 +25,7 @@ WAIT_S = 1.0  # for a change
 ALIVE_S = 10.0  # between two signs of life to pages
 
 
-class Outcome(NamedTuple):
+class VariantOutcome(NamedTuple):
     """The verdict on one variant, in short."""
 
     word: str  # empty if the run compares nothing
@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
 class RunVerdict:
     """The verdict of a run, or why there is none."""
 
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[VariantOutcome, ...] = ()
     note: str = ""
 
 
@@ -71,7 +71,7 @@ class ListedRun:
 
 
 class RunList:
-    """Lists runs, and tells pages when they changed. Only runs that somebody wants to see are analysed."""
+    """Lists runs, and notifies pages of changes. Only runs that a page shows are analysed."""
 
     def __init__(self, reader: StoreReader) -> None:
         self._reader = reader
@@ -179,7 +179,7 @@ class RunList:
             self._listeners.discard(changed)
 
     async def _watch(self) -> None:
-        """Look at the store while somebody listens."""
+        """Look at the store while a page is open."""
         while self._listeners:
             began = time.monotonic()
             runs: list[ListedRun] = self._runs
@@ -254,14 +254,14 @@ def _verdict(store: Store, run: str) -> RunVerdict:
         return RunVerdict(note=f"{type(error).__name__}: {error}")
 
 
-def _outcomes(analysis: Analysis) -> Iterable[Outcome]:
+def _outcomes(analysis: Analysis) -> Iterable[VariantOutcome]:
     for item in analysis.comparisons:
         interval, sure = item.verdict.interval, sentences.trusted(item.verdict)
         figures = "" if interval is None else f"{sentences.points(interval.estimate)} points"
         if sure is not None:
             figures += f" ({sentences.points(sure.low)} … {sentences.points(sure.high)})"
-        yield Outcome(item.verdict.word, item.variant, None if interval is None else interval.estimate, figures)
+        yield VariantOutcome(item.verdict.word, item.variant, None if interval is None else interval.estimate, figures)
     if not analysis.comparisons and analysis.score_name:
         (summary,) = analysis.variants
         figures = sentences.ALL_FAILED if summary.all_failed else share(summary.score) if summary.score else "no score"
-        yield Outcome("", summary.name, summary.score.estimate if summary.score else None, figures)
+        yield VariantOutcome("", summary.name, summary.score.estimate if summary.score else None, figures)

@@ -10,7 +10,6 @@ from abreast.analyse.decision.interim import RUNNING
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.report import folder
-from abreast.report.deletion import delete_runs
 from abreast.store import Store
 from abreast.view.context import READER, html, json_body
 
@@ -60,6 +59,6 @@ def _delete(store: Store, names: list[str]) -> list[str]:
     from abreast.targets.processes.cleanup import clean
 
     clean()
-    lines = delete_runs(store, [run["run"] for run in _stored(store, names)])
+    lines = folder.delete_runs(store, [run["run"] for run in _stored(store, names)])
     store.materialise()
     return lines
