@@ -29,6 +29,7 @@ from benchmarks import (
     statistics,
     stores,
     tracker,
+    view,
     workspaces,
 )
 
@@ -43,6 +44,7 @@ GROUPS: dict[str, ModuleType] = {
     "breaker": breaker,
     "reports": reports,
     "stores": stores,
+    "view": view,
     "tracker": tracker,
     "workspaces": workspaces,
     "processes": processes,

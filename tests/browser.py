@@ -159,7 +159,7 @@ class ViewProcess:
             self._process.communicate()
             raise AssertionError(self._errors.read_text())
         self.origin = f"http://{urlsplit(self.address).netloc}"
-        self.port = urlsplit(self.address).port
+        self.port, self.pid = urlsplit(self.address).port, self._process.pid
 
     def url(self, path: str) -> str:
         return self.origin + path

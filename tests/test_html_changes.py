@@ -16,17 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import test_html
 from abreast.filenames import FileNames
 from abreast.report.page import artifact_files, trial_artifacts
 from abreast.report.page.changes import ON_ITS_OWN, Block
 from abreast.report.page.rendering import environment
 from abreast.report.page.side_by_side import GAP, FilePair, ParsedDiff, SizeLimits, side_by_side
+from browser import Browser, overflow
 from conftest import ABREAST, WITHOUT_VERSION_5, Folder
 from scripted import pairs, scripted
-from test_html import Browser, Page
-
-browser = test_html.browser
+from test_html import Page
 
 START = "".join(f"line {number}\n" for number in range(1, 31))
 HUMAN = """\
@@ -459,16 +457,15 @@ def test_changes_read_well_in_a_real_browser(browser: Browser, changed: Folder) 
     shutil.copytree(home(changed), changed.path / "moved away")
     report = changed.path / "moved away" / "report.html"
     own = report.parent / "changes" / "easy.html"
-    selectors = (
-        "(() => { const boxes = [...document.querySelectorAll('.two')][0].children; const shown = [...boxes].filter("
-        "each => each.getBoundingClientRect().width > 0).map(each => each.getBoundingClientRect());"
-        "return [shown[0].left, shown[0].top, shown[shown.length - 1].left, shown[shown.length - 1].bottom] })()"
-    )
+    sides = """() => {
+        const lines = [...document.querySelector(".aligned").querySelectorAll("ins, del, span")];
+        const places = lines.map((line) => line.getBoundingClientRect()).filter((place) => place.width > 0);
+        return [places[0].left, places.at(-1).left];
+    }"""
     for page in (report, own):
         for width, scheme in ((400, "light"), (1280, "dark"), (400, "dark"), (1280, "light")):
-            browser.open(page, width, scheme)
-            assert browser.overflow() <= 0, (page.name, width)
-            assert browser.complaints() == []
-            begin, _, end, _ = browser.of_page(selectors)
+            opened = browser.open(page, width=width, scheme=scheme)
+            assert overflow(opened) <= 0, (page.name, width)
+            begin, end = opened.evaluate(sides)
             assert (end > begin + 100) == (width > 1_000), "beside each other, or one below the other"
     assert all(path.is_file() for path in links_of(report).values()), "links work wherever the folder is"

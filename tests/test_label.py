@@ -125,7 +125,7 @@ def test_a_judged_verdict_without_labels_says_so_in_every_format(folder: Folder)
     judged_verdict = verdict(folder)
     assert judged_verdict["calibration"]["labels"] == 0
     assert judged_verdict["calibration"]["corrected"] is False
-    assert f"abreast label {run} --sample 60" in folder.abreast("validate").out
+    assert f"abreast label {run} --store results.db --sample 60" in folder.abreast("validate").out
 
 
 def test_a_verdict_by_another_scorer_has_no_calibration(simulated: Folder) -> None:

@@ -646,3 +646,50 @@ def test_an_entry_point_that_is_not_a_store_is_refused(folder: Folder, monkeypat
     with pytest.raises(BadInput, match=r"must be a subclass of abreast\.store\.Store") as refusal:
         open_store("x.toy", "toy")
     assert "toys 1.0" in str(refusal.value)
+
+
+def test_everything_about_one_trial_is_read_and_its_texts_in_pieces(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+    run_id = writing.lease.run_id
+    answer = Answer("äöü" * 5, data={"turns": 3}, raw_response="raw", artifacts={"diff": "+ä\n"})
+    attempt = ("attempts", (run_id, 0, 1, 0.5, 0.25, "network", "infrastructure", "no route", 0.125, 0.5))
+    artifacts = [("artifacts", row) for row in rows.artifact_rows(run_id, 0, answer)]
+    judgements = [
+        ("judgements", (run_id, 0, "judge", "0", key, "ok", *(None,) * 2, "is it?", reply, "m", *(1,) * 6, None))
+        for key, reply in (("k1", "first"), ("k2", "äsecond"))
+    ]  # fmt: skip
+    writing.writer.put_together([*trial_rows(run_id, answer), attempt, *artifacts, *judgements], "stored")
+    wait_for(lambda: writing.committed)
+    queries = store.queries
+
+    trial = queries.trial(run_id, 0)
+    assert trial is not None
+    assert (trial["case_id"], trial["variant_name"], trial["tags"], trial["params"]) == (
+        "a",
+        "one",
+        {"level": "easy"},
+        {"lr": 1},
+    )
+    assert trial["sizes"] == {"prompt": 5, "answer": 30, "expected": 3, "data": 11, "raw_response": 3}
+    assert queries.trial(run_id, 1) is None
+    pieces = [queries.trial_text(run_id, 0, "answer", start, 16) for start in (0, 16, 32)]
+    assert b"".join(piece.content for piece in pieces if piece).decode() == "äöü" * 5
+    assert {piece.size for piece in pieces if piece} == {30}
+    assert queries.trial_text(run_id, 1, "answer", 0, 16) is None
+    assert queries.artifact_piece(run_id, 0, "diff", 1, 16) == ("ä\n".encode(), 4)
+    assert queries.artifact_piece(run_id, 0, "none", 0, 16) is None
+    assert queries.neighbours(run_id, 0) == (None, None)
+    assert queries.neighbours(run_id, 5) == (0, None)
+    (row,) = queries.trials_between(run_id, range(2), "exact")
+    assert (row["position"], row["score"], row["status"]) == (0, 1.0, "ok")
+    assert [row["waited_s"] for row in queries.attempts_of(run_id, 0)] == [0.125]
+    assert [row["answer"] for row in queries.judgements_of(run_id, 0, 4)] == ["äse"]
+    assert queries.answer_positions(run_id) == [0]
+
+    for value, words in ((1.0, "right"), (1.0, "right"), (None, "unsure"), (None, "still unsure"), (0.0, "wrong")):
+        store.add_labels(run_id, [(run_id, 0, "human", value, words, schema.LABEL_VERSION)], None)
+    assert queries.labelled_names(run_id, 0) == {"human"}
+    assert [label[:3] for label in queries.old_labels(run_id, 0)] == [
+        ("human", None, "still unsure"), ("human", None, "unsure"), ("human", 1.0, "right"),
+    ]  # fmt: skip
+    store.finish(writing.lease, "complete", None)

@@ -13,7 +13,7 @@ from abreast import Experiment
 from view_server import LivePage, live_page
 
 CASES = [{"id": f"c{number}", "input": f"{number} + 1", "expected": str(number + 1)} for number in range(3)]
-CHANGES = ["/runs/latest/controls", "/deletion"]
+CHANGES = ["/runs/latest/controls", "/deletion", "/runs/latest/trials/0/label", "/runs/latest/labels"]
 
 
 @pytest.fixture(scope="module")

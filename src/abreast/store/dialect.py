@@ -128,6 +128,7 @@ class Dialect(ViewDialect):
     locks_row = ""  # added to a SELECT, so that other processes cannot change its rows before this transaction ends
     lock_columns = ""  # a statement: until this transaction ends, no other one adds columns
     lock_cases = ""  # a statement: until this transaction ends, no other one stores cases
+    find_text = "strpos"  # a function: the index of the second text in the first one, or 0
     retypes_columns = False  # whether a column is altered when its values get a wider type
 
     def type_name(self, type_: str) -> str:
@@ -167,8 +168,8 @@ class Dialect(ViewDialect):
     def insert(self, row: RowInsert) -> str: ...
 
     @abstractmethod
-    def first_bytes(self, source: str) -> str:
-        """The first `?` bytes of a text."""
+    def byte_range(self, source: str, first: str = "1") -> str:
+        """`?` bytes of a text, from byte number `first` on."""
 
     @abstractmethod
     def document_text(self, source: str) -> str:

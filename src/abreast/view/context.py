@@ -8,6 +8,7 @@ from aiohttp import web
 
 from abreast.errors import BadInput
 from abreast.store import Store
+from abreast.view.cases.window import CaseGrids
 from abreast.view.live.follower import Followers
 from abreast.view.live.run_list import RunList
 from abreast.view.reading import StoreReader
@@ -15,6 +16,7 @@ from abreast.view.rendering import render
 
 READER = web.AppKey("reader", StoreReader)
 FOLLOWERS = web.AppKey("followers", Followers)
+CASE_GRIDS = web.AppKey("case_grids", CaseGrids)
 RUN_LIST = web.AppKey("run_list", RunList)
 READ_ONLY = web.AppKey("read_only", bool)
 STORE_NAME = web.AppKey("store_name", str)

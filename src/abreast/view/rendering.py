@@ -12,7 +12,7 @@ import jinja2
 
 from abreast.report.page import rendering
 
-_STYLES = ("page.css", "changes.css")  # of reports
+_REPORT_STYLES = ("page.css", "changes.css")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -29,9 +29,11 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def style_sheet() -> str:
-    sources = [environment().loader.get_source(environment(), name)[0] for name in _STYLES]  # type: ignore[union-attr]
+    loader = environment().loader
+    assert loader is not None
+    of_report = [loader.get_source(environment(), name)[0] for name in _REPORT_STYLES]
     own = sorted(STATIC.glob("*.css"), key=lambda path: (path.name != "view.css", path.name))
-    return "\n".join([str(rendering.style()), *sources, *(path.read_text(encoding="utf-8") for path in own)])
+    return "\n".join([str(rendering.style()), *of_report, *(path.read_text(encoding="utf-8") for path in own)])
 
 
 def run_path(run: str, *parts: object, **query: object) -> str:

@@ -14,11 +14,12 @@ from abreast.errors import AbreastError, BadInput
 from abreast.store import Store
 from abreast.store.address import display_address
 from abreast.view import rendering
-from abreast.view.context import FOLLOWERS, READ_ONLY, READER, RUN_LIST, STORE_NAME, html
+from abreast.view.cases.window import CaseGrids
+from abreast.view.context import CASE_GRIDS, FOLLOWERS, READ_ONLY, READER, RUN_LIST, STORE_NAME, html
 from abreast.view.live import stream
 from abreast.view.live.follower import Followers
 from abreast.view.live.run_list import RunList
-from abreast.view.pages import comparison, deletion, run, runs
+from abreast.view.pages import cases, comparison, deletion, exports, labels, run, runs, trial
 from abreast.view.reading import StoreReader
 from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
 
@@ -50,9 +51,9 @@ class ViewServer:
         self._app = web.Application(middlewares=[policy.middleware, _explain_errors], client_max_size=LARGEST_REQUEST)
         self._app.on_response_prepare.append(protect)
         self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
-        self._app[RUN_LIST] = self._run_list
+        self._app[RUN_LIST], self._app[CASE_GRIDS] = self._run_list, CaseGrids()
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
-        for module in (runs, comparison, deletion, run, stream):
+        for module in (runs, comparison, deletion, run, stream, cases, trial, labels, exports):
             self._app.add_routes(module.routes)
         self._app.router.add_get("/static/{name}", _static)
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)

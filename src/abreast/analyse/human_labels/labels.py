@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from abreast.analyse.rows import Bools, Floats, Ints, Rows
 from abreast.errors import AbreastError
+from abreast.redaction import redact
 from abreast.scorers import build
 from abreast.scorers.judge import Judge
+from abreast.text import moment, storable
 
 SAMPLED = "labels"  # the event that records a sample
 SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
+NOT_BLIND = " (not blind)"  # after the words of a label by somebody who saw the variant's name
+_EXPLANATION = re.compile(
+    r"(?P<words>[^,]*), by (?P<by>.*?) at (?P<at>\d{4}-\d\d-\d\dT[\d:]+Z)(?:, sample seed -?\d+)?(?:: (?P<note>.*))?",
+    re.DOTALL,
+)
 
 
 def label_column(metric: str) -> str:
@@ -25,6 +34,43 @@ def label_column(metric: str) -> str:
     ('human', 'human_judge_tone')
     """
     return "human" if metric == "judge" else f"human_{metric}"
+
+
+class LabelAuthor(NamedTuple):
+    """What the explanation of a label says: the label in words, who gave it and when, and a note."""
+
+    words: str
+    by: str = ""
+    at: str = ""
+    note: str = ""
+    is_blind: bool = True
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.words.startswith(SKIPPED)
+
+
+def label_explanation(words: str, by: str, note: str = "", *, seed: int | None = None, is_blind: bool = True) -> str:
+    """The explanation of a label given now; `seed` is that of the sample to which the answer belongs."""
+    sample = "" if seed is None else f", sample seed {seed}"
+    how = "" if is_blind else NOT_BLIND
+    return redact(storable(f"{words}{how}, by {by} at {moment(time.time())}{sample}{f': {note}' if note else ''}"))
+
+
+def label_author(explanation: str) -> LabelAuthor:
+    """
+    >>> label_author("right (not blind), by ann at 2026-01-02T03:04:05Z: the unit is missing")
+    LabelAuthor(words='right', by='ann', at='2026-01-02T03:04:05Z', note='the unit is missing', is_blind=False)
+    >>> label_author("4, by ann at 2026-01-02T03:04:05Z, sample seed 7").is_blind
+    True
+    """
+    match = _EXPLANATION.fullmatch(explanation)
+    if match is None:
+        return LabelAuthor(explanation)
+    words = match["words"]
+    return LabelAuthor(
+        words.removesuffix(NOT_BLIND), match["by"], match["at"], match["note"] or "", not words.endswith(NOT_BLIND)
+    )
 
 
 def judge_of(spec: Mapping[str, Any], metric: str) -> Judge | None:
@@ -89,13 +135,15 @@ class Labels:
 
 
 def read_labels(rows: Rows, metric: str) -> Labels:
-    """The labels of all trials, in the order of the rows."""
+    """The blind labels of all trials, in the order of the rows: only these can correct a judge."""
     value = np.full(len(rows.position), np.nan)
     is_answered = np.zeros(len(rows.position), dtype=bool)
     for label in rows.store.queries.labels(rows.run_id, label_column(metric)):
         index = rows.index_of(label.position)
         if index is not None:
+            author = label_author(label.explanation)
+            if not author.is_blind:
+                continue
             value[index] = np.nan if label.value is None else label.value
-            is_skipped = label.explanation.startswith(SKIPPED)
-            is_answered[index] = label.value is not None or bool(rows.own_failure[index]) or is_skipped
+            is_answered[index] = label.value is not None or bool(rows.own_failure[index]) or author.is_skipped
     return Labels(np.where(is_answered, rows.usable(value), np.nan), is_answered)

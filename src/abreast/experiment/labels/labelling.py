@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abreast.analyse.human_labels.labels import SAMPLED, SKIPPED, judge_of, label_column, random_order, recorded_sample
+from abreast.analyse.human_labels.labels import (
+    SAMPLED,
+    SKIPPED,
+    judge_of,
+    label_author,
+    label_column,
+    label_explanation,
+    random_order,
+    recorded_sample,
+)
 from abreast.analyse.rows import Rows
 from abreast.errors import BadInput, suggestion
 from abreast.scorers.base import clipped
@@ -23,7 +31,6 @@ from abreast.store import Store
 from abreast.store.queries.answers import JudgedTrial
 from abreast.store.rows import Row
 from abreast.store.schema import LABEL_VERSION
-from abreast.text import moment, storable
 
 DEFAULT_SAMPLE = 60  # cases
 NO_ANSWER = "no answer: nothing to label"
@@ -97,7 +104,7 @@ class Labelling:
     def __init__(
         self, *, store: Store, rows: Rows, by: str, scorer: str, judge: Judge, seed: int, size: int, is_recorded: bool
     ) -> None:
-        self._store, self._rows, self._by = store, rows, by
+        self._store, self._rows, self.by = store, rows, by
         self.run, self.scorer, self.judge, self.seed = str(rows.meta["run"]), scorer, judge, seed
         self.dimensions = judge.dimensions_of(scorer)
         derived = judge.columns_of(dict.fromkeys(self.dimensions, 0.0))
@@ -105,6 +112,7 @@ class Labelling:
         self._score = rows.scores.get(scorer, rows.score)
         self._cases = random_order(rows, seed, self._score)[:size].tolist()
         self._recorded = is_recorded
+        self._notes: dict[int, str] = {}  # by position
         self._reached = -1  # index of the last case whose failures are stored
 
     @classmethod
@@ -240,26 +248,33 @@ class Labelling:
         number = LabelQuestion(block, position, dimension).answer_number
         return {0.5: "t", 1.0: str(number), 0.0: str(3 - number)}[value]
 
-    def record(self, labels: Iterable[tuple[LabelQuestion, float | None]]) -> int:
-        """Store labels, all or none; return how many are new or changed."""
+    def record(self, labels: Iterable[tuple[LabelQuestion, float | None]], note: str | None = None) -> int:
+        """Store labels, all or none; return how many are new or changed. A note replaces those of the answers."""
         answer_rows: list[Row] = []
         changed, last = 0, -1
         for question, value in labels:
             values = self._labels[question.position]
             last = max(last, question.block.number - 1)
-            if question.dimension in values and values[question.dimension] == value:
+            is_same = question.dimension in values and values[question.dimension] == value
+            if is_same and note in (None, self.note(question.position)):
                 continue
+            if note is not None:
+                self._notes[question.position] = note
             values[question.dimension] = value
             changed += 1
-            answer_rows += self._answer_rows(question.position)
+            answer_rows += self._answer_rows(question.position, None if note is not None else question.dimension)
         if rows := list({(row[1], row[2]): row for row in [*self._failures(last), *answer_rows]}.values()):
             self._write(rows)
         return changed
 
+    def note(self, position: int) -> str:
+        """The note of the person who labelled an answer; empty if there is none."""
+        return self._notes.get(position, "") if self._labels[position] else ""
+
     def withdraw(self, question: LabelQuestion) -> None:
         """Withdraw a label, so that it is missing again."""
         self._labels[question.position].pop(question.dimension, None)
-        self._write(self._answer_rows(question.position, question.dimension))
+        self._write(self._answer_rows(question.position, is_withdrawn=True))
 
     def finish(self) -> None:
         """At the end of the sample, label the cases without any answer too."""
@@ -284,14 +299,18 @@ class Labelling:
             skipped=len(skipped),
         )
 
-    def _answer_rows(self, position: int, withdrawn: str | None = None) -> list[Row]:
-        """The rows of an answer: a value for each column that follows from its labels."""
+    def _answer_rows(self, position: int, changed: str | None = None, is_withdrawn: bool = False) -> list[Row]:
+        """The rows of an answer: a value for each column that follows from its labels, without those of other
+        dimensions if only one `changed`."""
         values = self._labels[position]
         given = {dimension: value for dimension, value in values.items() if value is not None}
         columns: dict[str, float | None] = dict(self.judge.columns_of(given))
-        if withdrawn is not None or None in values.values():
+        if is_withdrawn or None in values.values():
             columns = dict.fromkeys(self._columns) | columns
-        words = WITHDRAWN if withdrawn is not None else SKIPPED
+        elif changed is not None:
+            others = {self.judge.column(dimension) for dimension in self.dimensions if dimension != changed}
+            columns = {column: value for column, value in columns.items() if column not in others}
+        words = WITHDRAWN if is_withdrawn else SKIPPED
         return [
             self._row(position, column, value, words if value is None else self._on_scale(value, column))
             for column, value in columns.items()
@@ -303,7 +322,7 @@ class Labelling:
         return f"{low + value * (high - low):g}"
 
     def _row(self, position: int, column: str, value: float | None, words: str) -> Row:
-        explanation = storable(f"{words}, by {self._by} at {moment(time.time())}, sample seed {self.seed}")
+        explanation = label_explanation(words, self.by, self._notes.get(position, ""), seed=self.seed)
         return (self._rows.run_id, position, self._columns[column], value, explanation, LABEL_VERSION)
 
     def _failures(self, last: int) -> list[Row]:
@@ -315,7 +334,11 @@ class Labelling:
                 label = self._automatic_label(position, trial)
                 if label is not None:
                     value, words = label
-                    rows += [self._row(position, column, value, words) for column in self._columns]
+                    rows += [
+                        self._row(position, column, value, words)
+                        for column, name in self._columns.items()
+                        if self._stored_words.get((position, name)) != words
+                    ]
         self._reached = max(self._reached, last)
         return rows
 
@@ -331,7 +354,7 @@ class Labelling:
         return (1.0, UNOPPOSED) if unopposed else None
 
     def _write(self, rows: Sequence[Row]) -> None:
-        detail = {"seed": self.seed, "sample": len(self._cases), "scorer": self.scorer, "by": self._by}
+        detail = {"seed": self.seed, "sample": len(self._cases), "scorer": self.scorer, "by": self.by}
         self._store.add_labels(self._rows.run_id, rows, None if self._recorded else (SAMPLED, detail))
         self._recorded = True
 
@@ -364,13 +387,23 @@ class Labelling:
         return bool(self._rows.variants[self._trial[position].variant] == self._rows.meta["baseline"])
 
     @cached_property
+    def _stored_words(self) -> dict[tuple[int, str], str]:
+        """The words of the labels that were stored before this session, by position and name."""
+        labels = self._store.queries.labels(self._rows.run_id)
+        return {(label.position, label.name): label_author(label.explanation).words for label in labels}
+
+    @cached_property
     def _labels(self) -> dict[int, Labels]:
         """The labels by position: those stored, and those of this session."""
         labels: dict[int, Labels] = {position: {} for case in self._cases for position in self._answered(case)}
         dimensions = {label_column(self.judge.column(dimension)): dimension for dimension in self.dimensions}
         for position, name, value, explanation in self._store.queries.labels(self._rows.run_id):
-            if position in labels and name in dimensions and (value is not None or explanation.startswith(SKIPPED)):
+            author = label_author(explanation)
+            is_given = author.is_blind and (value is not None or author.is_skipped)
+            if position in labels and name in dimensions and is_given:
                 labels[position][dimensions[name]] = value
+                if author.note:
+                    self._notes[position] = author.note
         return labels
 
 

@@ -71,7 +71,7 @@ def side_by_side(
         expected=expected,
         prompt=next(iter(prompts), "") if len(prompts) < 2 else None,
         repeat=f"repeat {repeat + 1} of {repeats}" if repeats > 1 else "",
-        diff=_diff(*sides) if with_diff and len(sides) == 2 else (),
+        diff=word_diff(*sides) if with_diff and len(sides) == 2 else (),
     )
 
 
@@ -162,7 +162,7 @@ class AnswerReader:
     def _changes(self) -> Changes:
         from abreast.report.page.changes import Changes  # late: most runs change no files
 
-        return Changes(self._artifacts, LINES)
+        return Changes(self._rows.store.queries, self._rows.run_id, self._artifacts.trial_name, LINES)
 
     def _trial(self, row: int | None) -> TrialArtifacts | None:
         return None if row is None else self._artifacts.trials.get(int(self._rows.position[row]))
@@ -173,9 +173,9 @@ def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, An
         "status": trial.status,
         "error_kind": trial.error_kind,
         "error_blame": trial.error_blame,
-        "error": _text(*trial.error, caps.answer),
-        "prompt": _text(*trial.prompt, caps.prompt),
-        "answer": _text(*trial.answer, caps.answer),
+        "error": beginning(*trial.error, caps.answer),
+        "prompt": beginning(*trial.prompt, caps.prompt),
+        "answer": beginning(*trial.answer, caps.answer),
         "expected": _expected(trial.expected, caps.expected, without_diff),
     }
 
@@ -186,10 +186,10 @@ def _expected(stored: str, most: int, without_diff: bool) -> str:
     if without_diff and isinstance(expected, dict):
         stored = to_json({key: value for key, value in expected.items() if key != "diff"})
     text = (expected if isinstance(expected, str) else stored).encode()
-    return "" if text in (b"null", b"{}") else _text(text[: most * 4], len(text), most)
+    return "" if text in (b"null", b"{}") else beginning(text[: most * 4], len(text), most)
 
 
-def _text(begin: bytes | None, total: int | None, most: int) -> str:
+def beginning(begin: bytes | None, total: int | None, most: int) -> str:
     """The beginning of a text, with the total length if it is cut."""
     if begin is None:
         return ""
@@ -203,7 +203,7 @@ def _text(begin: bytes | None, total: int | None, most: int) -> str:
 _WORD = re.compile(r"\s*\S+")
 
 
-def _diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
+def word_diff(before: Answered, after: Answered) -> tuple[tuple[str, str], ...]:
     """Removed and added words; empty for equal answers."""
     if not (before.ok and after.ok) or before.text == after.text:
         return ()

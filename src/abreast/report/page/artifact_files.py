@@ -5,7 +5,7 @@ Artifacts are written as `.diff` or `.txt`, whatever their names, so that no bro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +14,16 @@ from abreast.filenames import FileNames
 from abreast.report import folder
 from abreast.report.page import rendering
 from abreast.report.page.changes import HUMAN, ON_ITS_OWN, Block, Changes
-from abreast.report.page.trial_artifacts import DIFF, Links, RunArtifacts, SizeBudget, cut, line, score_titles
+from abreast.report.page.trial_artifacts import (
+    DIFF,
+    Links,
+    RunArtifacts,
+    SizeBudget,
+    TrialArtifacts,
+    cut,
+    line,
+    score_titles,
+)
 from abreast.report.words.verdict_sentence import SIMULATED
 
 MAX_ARTIFACT_BYTES = 2_500_000  # bytes of one artifact
@@ -52,19 +61,21 @@ def _write_artifacts(artifacts: RunArtifacts, place: Path, links: Links, on_writ
 def _write_pages(analysis: Analysis, artifacts: RunArtifacts, place: Path, links: Links, on_written: OnWritten) -> None:
     """Write a page for each case with changes, until the budget is used up."""
     template = rendering.environment().get_template("changes.html.j2")
-    changes, budget, names = Changes(artifacts, LINES), SizeBudget(MAX_PAGES_BYTES), FileNames()
+    rows = artifacts.rows
+    changes = Changes(rows.store.queries, rows.run_id, artifacts.trial_name, LINES)
+    budget, names = SizeBudget(MAX_PAGES_BYTES), FileNames()
     style = rendering.style()
     for case, trials in artifacts.cases.items():
         if not any(trial.has_change for trial in trials):
             continue
-        blocks, missing = _blocks(changes, case)
+        blocks, missing = _blocks(changes, trials, rows.variants.index(rows.meta["baseline"]))
         if not blocks:
             return
         text = template.render(
             run=analysis.run,
             banner=SIMULATED if analysis.simulated else "",
             style=style,
-            case=cut(artifacts.rows.cases[case].id, 300),
+            case=cut(rows.cases[case].id, 300),
             human=HUMAN if blocks[0].left == HUMAN else "",
             blocks=blocks,
             missing=missing,
@@ -73,16 +84,16 @@ def _write_pages(analysis: Analysis, artifacts: RunArtifacts, place: Path, links
         ).encode()
         if not budget.take(len(text)):
             return
-        path = folder.keep(place / "changes", f"{names.of(artifacts.rows.cases[case].id)}.html", [text])
+        path = folder.keep(place / "changes", f"{names.of(rows.cases[case].id)}.html", [text])
         on_written(path)
         links.changes[case] = quote(path.relative_to(place).as_posix())
 
 
-def _blocks(changes: Changes, case: int) -> tuple[list[Block], bool]:
+def _blocks(changes: Changes, trials: Sequence[TrialArtifacts], baseline: int) -> tuple[list[Block], bool]:
     """The blocks of a case that fit on its page, and whether some are missing."""
     blocks: list[Block] = []
     budget = SizeBudget(MAX_PAGE_BYTES)
-    for block in changes.of_case(case, ON_ITS_OWN):
+    for block in changes.of_case(trials, baseline, ON_ITS_OWN):
         if not budget.take(block.size()):
             break
         blocks.append(block)

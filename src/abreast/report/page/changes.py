@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from abreast.report.page.side_by_side import DiffPair, ParsedDiff, SizeLimits, side_by_side
-from abreast.report.page.trial_artifacts import DIFF, RunArtifacts, SizeBudget, TrialArtifacts, cut, size
+from abreast.report.page.trial_artifacts import DIFF, SizeBudget, TrialArtifacts, cut, size
+from abreast.store.queries import Queries
 from abreast.text import many
 
 HUMAN = "the human"
@@ -37,32 +38,34 @@ class Block:
 
 
 class Changes:
-    """Reads changes, at most `lines` lines of all of them together, or as many bytes as that would be."""
+    """Reads changes of a run, at most `lines` lines of all of them together, or as many bytes as that would be.
 
-    def __init__(self, artifacts: RunArtifacts, lines: int) -> None:
-        self._artifacts, self._rows = artifacts, artifacts.rows
+    `name` gives a trial its name, by variant and repeat."""
+
+    def __init__(self, queries: Queries, run_id: int, name: Callable[[int, int], str], lines: int) -> None:
+        self._queries, self._run_id, self._name = queries, run_id, name
         self._lines = SizeBudget(lines)
-        self._baseline = self._rows.variants.index(self._rows.meta["baseline"])
         self._human: tuple[int, ParsedDiff | None] = (-1, None)  # case and human's change, the last one read
 
     @property
     def is_used_up(self) -> bool:
         return self._lines.is_used_up
 
-    def of_case(self, case: int, limits: SizeLimits) -> Iterator[Block]:
+    def of_case(self, trials: Iterable[TrialArtifacts], baseline: int, limits: SizeLimits) -> Iterator[Block]:
         """All changes of a case, the first repeat of each variant first."""
-        trials = sorted(self._artifacts.cases.get(case, ()), key=lambda trial: (trial.repeat, trial.variant))
+        trials = sorted(trials, key=lambda trial: (trial.repeat, trial.variant))
         changed = [trial for trial in trials if trial.has_change]
         human = self._of_human(changed[0]) if changed else None
         for trial in () if self.is_used_up else changed:
             if human is not None:
                 block = self._block(HUMAN, human, trial, limits)
-            elif trial.variant == self._baseline:
+            elif trial.variant == baseline:
                 if any(other.repeat == trial.repeat for other in changed if other is not trial):
                     continue  # it is on the left of theirs
                 block = self._block("", None, trial, limits)
             else:
-                block = self._against(self._of_baseline(trial.repeat, changed), trial, limits)
+                opposite = (other for other in changed if (other.variant, other.repeat) == (baseline, trial.repeat))
+                block = self._against(next(opposite, None), trial, limits)
             if block is None:
                 return
             yield block
@@ -83,32 +86,29 @@ class Changes:
             blocks = [self._against(changed[0], changed[1], limits)]
         return tuple(block for block in blocks if block is not None)
 
-    def _of_baseline(self, repeat: int, trials: Sequence[TrialArtifacts]) -> TrialArtifacts | None:
-        return next((trial for trial in trials if (trial.variant, trial.repeat) == (self._baseline, repeat)), None)
-
     def _against(self, first: TrialArtifacts | None, second: TrialArtifacts, limits: SizeLimits) -> Block | None:
         change = None if first is None else self._of_trial(first)
         if first is None or change is None:
             return self._block("", None, second, limits)
-        return self._block(self._name(first), change, second, limits)
+        return self._block(self._name_of(first), change, second, limits)
 
     def _block(self, left: str, change: ParsedDiff | None, trial: TrialArtifacts, limits: SizeLimits) -> Block | None:
         """A change of this name next to that of a trial; None if the line budget is used up."""
         other = self._of_trial(trial)
         if other is None:
             return None
-        block = Block(left, self._name(trial), side_by_side(change, other, limits))
+        block = Block(left, self._name_of(trial), side_by_side(change, other, limits))
         for name, parsed in ((left, change), (block.right, other)):
             if parsed is not None:
                 block.notes += [f"{name}: {note}" for note in parsed.notes]
                 block.plain += [(name, cut(parsed.plain, limits.plain))] if parsed.plain else []
         return block
 
-    def _name(self, trial: TrialArtifacts) -> str:
-        return self._artifacts.trial_name(trial.variant, trial.repeat)
+    def _name_of(self, trial: TrialArtifacts) -> str:
+        return self._name(trial.variant, trial.repeat)
 
     def _of_trial(self, trial: TrialArtifacts) -> ParsedDiff | None:
-        stored = self._rows.store.queries.artifact_begin(self._rows.run_id, trial.position, DIFF, READ)
+        stored = self._queries.artifact_begin(self._run_id, trial.position, DIFF, READ)
         if stored is None:
             return ParsedDiff()
         begin, total, data = stored
@@ -120,7 +120,7 @@ class Changes:
     def _of_human(self, trial: TrialArtifacts) -> ParsedDiff | None:
         """The human's change of the case; None if there is none, or it cannot be parsed."""
         if self._human[0] != trial.case:
-            diff = _human_diff(self._rows.store.queries.expected_answer(self._rows.run_id, trial.position))
+            diff = _human_diff(self._queries.expected_answer(self._run_id, trial.position))
             change = self._read(diff[:HUMAN_READ], len(diff), HUMAN_LINES) if diff else None
             self._human = (trial.case, change if change is not None and change.files else None)
         return self._human[1]

@@ -167,8 +167,8 @@ class PostgresDialect(Dialect):
             self.inserts[sql] = Insert(several, tuple(replaced_by), row.added is not None)
         return sql
 
-    def first_bytes(self, source: str) -> str:
-        return f"substring(convert_to({source}, 'UTF8') FROM 1 FOR ?)"
+    def byte_range(self, source: str, first: str = "1") -> str:
+        return f"substring(convert_to({source}, 'UTF8') FROM {first} FOR ?)"
 
     def document_text(self, source: str) -> str:
         return self.json_value(source, None, "text")

@@ -9,6 +9,8 @@ from abreast.store.queries.answers import AnswerQueries
 from abreast.store.queries.artifacts import ArtifactQueries
 from abreast.store.queries.cases import CaseQueries
 from abreast.store.queries.changes import ChangeQueries
+from abreast.store.queries.details import DetailQueries
+from abreast.store.queries.grid import GridQueries
 from abreast.store.queries.judgements import JudgementQueries
 from abreast.store.queries.runs import RunQueries
 from abreast.store.queries.scores import ScoreQueries
@@ -24,5 +26,7 @@ class Queries(
     ScoreQueries,
     JudgementQueries,
     ChangeQueries,
+    GridQueries,
+    DetailQueries,
 ):
     """All queries; the modules of this package group them by subject."""

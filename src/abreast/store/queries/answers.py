@@ -181,7 +181,7 @@ class AnswerQueries(QueryGroup):
     def trial_texts(self, run_id: int, positions: Iterable[int], most: Mapping[str, int]) -> Iterator[TrialTexts]:
         """The texts of these trials, each cut to the number of bytes in `most`."""
         texts = {"error": "t.error", "prompt": "p.prompt", "answer": "p.answer"}
-        chosen = ", ".join(f"{self._dialect.first_bytes(source)}, octet_length({source})" for source in texts.values())
+        chosen = ", ".join(f"{self._dialect.byte_range(source)}, octet_length({source})" for source in texts.values())
         for batch in in_batches(positions):
             rows = self._store.stream(  # expected answers may be large
                 f"SELECT {chosen}, t.position, t.status, t.error_kind, t.error_blame, c.expected FROM trials t "

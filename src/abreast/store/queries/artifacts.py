@@ -55,7 +55,7 @@ class ArtifactQueries(QueryGroup):
     ) -> tuple[bytes, int, Mapping[str, Any]] | None:
         """The first bytes of an artifact, its size, and the returned values of its trial; None if it does not exist."""
         rows = self._store.rows(
-            f"SELECT {self._dialect.first_bytes('t.content')}, octet_length(t.content), p.data "
+            f"SELECT {self._dialect.byte_range('t.content')}, octet_length(t.content), p.data "
             f"FROM artifacts t LEFT JOIN {PAYLOAD} WHERE t.run_id = ? AND t.position = ? AND t.name = ?",
             (most, run_id, position, name),
         )

@@ -49,7 +49,7 @@ class LaterScores(Database):
         self.close()
 
     def add_labels(self, run_id: int, rows: Sequence[Row], sample: tuple[str, Mapping[str, Any]] | None) -> None:
-        """Store the scores of people, and the event that records their sample. Old values of labels move to
+        """Store the scores of people, and the event that records their sample. Labels that change move to
         `old_scores`."""
         names = ", ".join(schema.TABLES["scores"])
         where = "run_id = ? AND position = ? AND name = ?"
@@ -62,8 +62,8 @@ class LaterScores(Database):
                 )
             connection.executemany(
                 f"INSERT INTO old_scores ({names}, replaced_at) SELECT {names}, ? FROM scores WHERE {where} "
-                "AND value IS NOT NULL AND value IS DISTINCT FROM ?",
-                [(time.time(), *row[:4]) for row in rows],
+                "AND (value IS DISTINCT FROM ? OR explanation IS DISTINCT FROM ?)",
+                [(time.time(), *row[:5]) for row in rows],
             )
             connection.executemany(schema.insert(connection.dialect, "scores", "replace"), rows)
             add_columns(

@@ -21,6 +21,7 @@ class SQLiteDialect(Dialect):
     reads_run_by_run = True
     ordered_join = "CROSS JOIN"
     joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
+    find_text = "instr"
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 
     def insert(self, row: RowInsert) -> str:
@@ -30,8 +31,8 @@ class SQLiteDialect(Dialect):
             values[row.added] += f" + COALESCE((SELECT {row.added} FROM {row.table} WHERE {same}), 0)"
         return f"{_INSERT[row.mode]} {row.into} VALUES ({', '.join(values.values())})"
 
-    def first_bytes(self, source: str) -> str:  # its text functions stop at a NUL
-        return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"
+    def byte_range(self, source: str, first: str = "1") -> str:  # its text functions stop at a NUL
+        return f"SUBSTR(CAST({source} AS BLOB), {first}, ?)"
 
     def document_text(self, source: str) -> str:
         return f"json_extract(CASE WHEN json_valid({source}, 2) THEN {source} END, '$')"

@@ -55,15 +55,19 @@ def progress_sections(
     is_running = run["status"] == RUNNING
     is_paused = is_running and _is_paused(events)
     limits = timeline.limit_events(events)
-    end = time.time() if is_running else run["finished_at"] or time.time()
-    picture = timeline.picture(limits, run["created_at"], end)
     return {
         "problem": Markup(),
         "status": _section("status", run=run, is_paused=is_paused, facts=_status_facts(run)),
         "progress": _section("progress", variants=progress.by_variant()),
         "activity": _section("activity", facts=_activity(store, run, progress)),
         "errors": _section("errors", table=_errors(store, run_id, progress)),
-        "events": _section("events", rows=timeline.listed(limits), count=len(limits), figure=_figure(picture, "")),
+        "events": _section(
+            "events",
+            run=run["run"],
+            rows=timeline.listed(limits),
+            count=len(limits),
+            figure=_figure(_limits_picture(run, limits), ""),
+        ),
         "controls": _section(
             "controls",
             run=run["run"],
@@ -143,20 +147,22 @@ def _errors(store: Store, run_id: int, progress: RunProgress) -> dict[str, Any] 
 def result_sections(store: Store, run: str) -> dict[str, Markup]:
     analysis = analyse(store, run)
     withheld = why_no_verdict_yet(analysis)
+    pictures = _pictures(analysis, withheld)
+    closing, mark = pictures.pop("closing", []), charts.mark(analysis)
+    groups = [[_figure(picture, mark) for picture in group] for group in pictures.values()]
     return {
-        "verdict": _verdict(analysis, withheld),
-        "charts": _section("charts", groups=_charts(analysis, withheld)),
+        "verdict": _verdict(analysis, withheld, closing),
+        "charts": _section("charts", groups=[group for group in groups if group], run=analysis.run["run"]),
         "figures": _figures(analysis),
         "facts": _section("facts", facts=run_facts(analysis, store.queries.events(analysis.rows.run_id))),
     }
 
 
-def _verdict(analysis: Analysis, withheld: str) -> Markup:
+def _verdict(analysis: Analysis, withheld: str, closing: Sequence[Picture] = ()) -> Markup:
     is_running = analysis.run["status"] == RUNNING
     items = [] if withheld else analysis.comparisons
     headline = [line for line in sentences.verdict_lines(analysis) if line != sentences.SIMULATED]
     mark = charts.mark(analysis)
-    closing = [] if withheld else charts.pictures(analysis)["closing"]
     return _section(
         "verdict",
         verdicts=[
@@ -177,6 +183,7 @@ def _verdict(analysis: Analysis, withheld: str) -> Markup:
         waiting=max((item.waiting for item in analysis.comparisons), default=0),
         closing=[_figure(picture, mark) for picture in closing],
         banner=mark,
+        run=analysis.run["run"],
         is_debug=bool(analysis.run["debug"]),
     )
 
@@ -192,15 +199,23 @@ def _score(item: VariantSummary) -> str:
     return sentences.ALL_FAILED if item.all_failed else "no score yet"
 
 
-def _charts(analysis: Analysis, withheld: str) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Pictures by kind; `closing` is part of the verdict."""
+def shown_pictures(store: Store, analysis: Analysis) -> list[Picture]:
+    """The pictures on the page."""
+    groups = _pictures(analysis, why_no_verdict_yet(analysis)).values()
+    limits = _limits_picture(analysis.run, store.queries.events(analysis.rows.run_id))
+    return [*(picture for group in groups for picture in group), *([limits] if limits else [])]
+
+
+def _pictures(analysis: Analysis, withheld: str) -> dict[str, list[Picture]]:
+    """Pictures by kind; before the run ends, only those that mislead nobody."""
     kinds = _CHARTS_WITHOUT_VERDICT if withheld else _INTERIM_CHARTS
-    mark = charts.mark(analysis)
-    return [
-        (kind, [figure for picture in group if (figure := _figure(picture, mark))])
-        for kind, group in charts.pictures(analysis).items()
-        if kind != "closing" and (kind in kinds or analysis.run["status"] != RUNNING)
-    ]
+    pictures = charts.pictures(analysis).items()
+    return {kind: group for kind, group in pictures if kind in kinds or analysis.run["status"] != RUNNING}
+
+
+def _limits_picture(run: Mapping[str, Any], events: Sequence[StoredEvent]) -> Picture | None:
+    end = time.time() if run["status"] == RUNNING else run["finished_at"] or time.time()
+    return timeline.picture(timeline.limit_events(events), run["created_at"], end)
 
 
 def _figure(picture: Picture | None, mark: str) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from abreast.store.queries.changes import Revision
 from abreast.view.context import FOLLOWERS, READER, find_run, html
+from abreast.view.pages import cases
 from abreast.view.rendering import run_path
 
 FIRST_S = 0.4  # how long the page waits for its first sections
@@ -21,6 +22,16 @@ async def show(request: web.Request) -> web.StreamResponse:
     if run["run"] != request.match_info["run"]:  # a label, `latest` or a prefix
         raise web.HTTPFound(run_path(run["run"], **dict(request.query)))
     follower = request.app[FOLLOWERS].of(run["run"])
-    await asyncio.to_thread(follower.wait_for_first, FIRST_S)
+    window, _ = await asyncio.gather(
+        cases.first_window(request, run["run"]), asyncio.to_thread(follower.wait_for_first, FIRST_S)
+    )
     update = follower.update_since({}, Revision())
-    return html(request, "run.html.j2", run=run, sections=update.fragments, revision=update.revision)
+    return html(
+        request,
+        "run.html.j2",
+        run=run,
+        sections=update.fragments,
+        revision=update.revision,
+        cases=window,
+        page_size=cases.PAGE_SIZE,
+    )

@@ -1,16 +1,14 @@
 // Parts of a page that are loaded after it: `<section data-load=URL>` at once, `<details data-load=URL>` when it opens.
 
 import { morph } from "./morph.js";
+import { get } from "./requests.js";
 
 async function load(element) {
   const target = element.querySelector("[data-content]") ?? element;
   const address = element.dataset.load;
   delete element.dataset.load;
   try {
-    const response = await fetch(address);
-    const text = await response.text();
-    if (!response.ok) throw new Error(describe(text));
-    morph(target, text);
+    morph(target, await get(address));
   } catch (error) {
     element.dataset.load = address; // opening it again tries again
     const message = document.createElement("p");
@@ -20,15 +18,6 @@ async function load(element) {
   }
   element.removeAttribute("aria-busy");
   wire(target);
-}
-
-function describe(text) {
-  try {
-    const { message, fix } = JSON.parse(text);
-    return [message, fix].filter(Boolean).join("; ");
-  } catch {
-    return text.trim();
-  }
 }
 
 function wire(root) {

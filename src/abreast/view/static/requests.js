@@ -1,25 +1,34 @@
-// Requests that change something, and what screen readers are told.
+// Requests to the server, and what screen readers are told.
 
-export async function post(path, body) {
+async function send(path, options) {
   let response;
   try {
-    response = await fetch(path, {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
-  } catch {
+    response = await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
     throw new Error("no connection to `abreast view`");
   }
   const text = await response.text();
-  let answer;
+  if (!response.ok) throw new Error(explanation(text));
+  return text;
+}
+
+function explanation(text) {
   try {
-    answer = JSON.parse(text);
+    const { message, fix } = JSON.parse(text);
+    return [message, fix].filter(Boolean).join("; ");
   } catch {
-    answer = { message: text.trim() };
+    return text.trim();
   }
-  if (!response.ok) throw new Error([answer.message, answer.fix].filter(Boolean).join("; "));
-  return answer;
+}
+
+export function get(path, signal) {
+  return send(path, { signal });
+}
+
+export async function post(path, body) {
+  const headers = { "Content-Type": "application/json" };
+  return JSON.parse(await send(path, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 
 export function announce(text) {

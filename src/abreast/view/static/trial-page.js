@@ -1,0 +1,5 @@
+// The page of one trial.
+
+import { wireTrial } from "./trial.js";
+
+wireTrial(document.getElementById("main"));
