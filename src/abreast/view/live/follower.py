@@ -144,8 +144,10 @@ class RunFollower:
         changed = {}
         for name, fragment in fragments.items():
             has_seen = seen.get(name) == fragment.html
-            is_timed = name in sections.TIMED or known == Revision()  # a run without rows has been shown to nobody yet
-            is_known = name not in seen and not is_timed and not is_newer(fragment.revision, known)
+            is_timed = name in sections.TIMED or (name in sections.RESULTS and not self._was_running)
+            is_known = (
+                name not in seen and not is_timed and known != Revision() and not is_newer(fragment.revision, known)
+            )
             if not has_seen and not is_known:
                 changed[name] = fragment.html
             seen[name] = fragment.html
