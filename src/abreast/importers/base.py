@@ -53,6 +53,7 @@ class LoggedTrial:
     repeat: int | None = None
     started_at: float | None = None
     latency_s: float | None = None
+    service_s: float | None = None  # of it, without waiting; by default all of it
 
 
 class LogFormat(ABC):
@@ -76,3 +77,21 @@ class LogFormat(ABC):
     @abstractmethod
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         """Read the trials one by one: a log may be larger than memory. `raise log.error(...)` where it is damaged."""
+
+
+def failure_from_message(message: str) -> Failure:
+    """The failure behind an error message of another tool, as for messages of agents. Where the message does not say
+    whose fault it is, nobody is blamed.
+
+    >>> failure_from_message("RateLimitError: 429 Too Many Requests").blame
+    'infrastructure'
+    >>> failure_from_message("KeyError: 'answer'").blame
+    'unknown'
+    """
+    from abreast.errors import Crashed
+    from abreast.targets.agents.presets.agent_output import error_from_message  # late: heavy
+
+    error = error_from_message(message, "")
+    if isinstance(error, Crashed):
+        return Failure("error", "unknown", message)
+    return Failure(error.kind, error.blame, message)

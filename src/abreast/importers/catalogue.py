@@ -11,6 +11,7 @@ from abreast.importers.log_file import LogFile
 from abreast.plugins import find_plugin, plugin_names
 
 BUILT_IN = {  # imported on use, tried in this order
+    "inspect": "inspect_log:InspectLog",
     "table": "table:Table",  # last: it recognises any rows
 }
 

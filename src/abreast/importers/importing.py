@@ -186,7 +186,7 @@ class _Import:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def _write(self, header: LogHeader, spool: _Spool, content: str, fingerprint: str) -> Imported:
-        primary = header.primary or next(iter(spool.scores), None)
+        primary = header.primary if header.primary in spool.scores else next(iter(spool.scores), None)
         self._refuse_range(primary, spool)
         planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
         notes = self._notes(header, spool)
@@ -389,7 +389,7 @@ def _outcome(trial: LoggedTrial) -> Outcome:
         failure=failure,
         started_at=started_at,
         finished_at=started_at + latency_s,
-        service_s=latency_s,
+        service_s=latency_s if trial.service_s is None else trial.service_s,
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import struct
+import sys
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, cast
 
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
@@ -20,6 +23,9 @@ from abreast.text import printable
 HEAD = 1 << 16  # bytes that formats recognise a file by
 MOST_FILES = 100_000  # in a folder
 MOST_NAMES = 8  # listed in a message
+
+ZSTANDARD = 93  # the compression type
+_LOCAL_HEADER = struct.Struct("<26x2H")  # of a member of an archive: sizes of its name and of extra data
 
 Kind = Literal["folder", "zip", "json", "json lines", "xml", "text", "empty"]
 
@@ -103,7 +109,7 @@ class LogFile:
         """Open the file, or a member of an archive or folder."""
         with self._reading(member):
             if self.kind == "zip":
-                with self._archive.open(member) as file:
+                with open_member(self._archive, member) as file:
                     yield file
             else:
                 with (self.path / member if member else self.path).open("rb") as file:
@@ -185,7 +191,7 @@ class LogFile:
             raise self.error(f"cannot read the file ({error.strerror or error})", member=member) from None
         except KeyError:
             raise self.error(f"has no {member}") from None
-        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, zlib.error) as error:
             problem = f"the archive is damaged or truncated ({error})"
             raise self.error(problem, "copy it again from where it was written", member) from None
 
@@ -194,6 +200,62 @@ class LogFile:
             fix = "copy it again from where it was written, or wait until the tool has finished"
             return self.error(f"the file is truncated: it {error}", fix, member)
         return self.error(f"not valid JSON ({error})", member=member)
+
+
+def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """Open a member of an archive, also one in Zstandard, which the standard library reads from Python 3.14 on."""
+    info = archive.getinfo(name)
+    if info.compress_type != ZSTANDARD or sys.version_info >= (3, 14):
+        return archive.open(info)
+    source = Path(str(archive.filename)).open("rb")  # noqa: SIM115 - closed with the member
+    source.seek(info.header_offset)
+    head = source.read(_LOCAL_HEADER.size)
+    if len(head) < _LOCAL_HEADER.size:
+        source.close()
+        raise zipfile.BadZipFile(f"ends before {name}")
+    source.seek(sum(_LOCAL_HEADER.unpack(head)), io.SEEK_CUR)
+    return io.BufferedReader(_ZstandardMember(_Part(source, info.compress_size)))
+
+
+class _Part(io.RawIOBase):
+    """The next bytes of a file."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._left = file, size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._file.read(min(self._left, len(buffer)))
+        self._left -= len(content)
+        buffer[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _ZstandardMember(io.RawIOBase):
+    def __init__(self, compressed: _Part) -> None:
+        import zstandard  # late: few files need it
+
+        self._compressed, self._error = compressed, zstandard.ZstdError
+        self._reader = zstandard.ZstdDecompressor().stream_reader(cast(IO[bytes], compressed), read_across_frames=True)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._reader.readinto(buffer))
+        except self._error as error:
+            raise zipfile.BadZipFile(str(error)) from None
+
+    def close(self) -> None:
+        self._compressed.close()
+        super().close()
 
 
 def _listed(names: Collection[str]) -> str:
