@@ -12,6 +12,7 @@ from abreast.plugins import find_plugin, plugin_names
 
 BUILT_IN = {  # imported on use, tried in this order
     "inspect": "inspect_log:InspectLog",
+    "junit": "junit_xml:JUnitXml",
     "table": "table:Table",  # last: it recognises any rows
 }
 

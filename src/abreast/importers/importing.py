@@ -108,22 +108,27 @@ def import_log(
     format_name: str | None = None,
     columns: Mapping[str, str] | None = None,
     ranges: Mapping[str, Range] | None = None,
+    run_name: str | None = None,
 ) -> Imported:
     """Import a log into a store, unless the store has it already.
 
-    `columns` are those of a table, `ranges` the lowest and highest value of scores that are not from 0 to 1.
+    `columns` are those of a table, `ranges` the lowest and highest value of scores that are not from 0 to 1. Unless
+    `run_name` is given, the run gets a speakable name.
     """
     log = LogFile(path, columns)
     try:
         log_format = catalogue.load(format_name) if format_name else catalogue.recognise(log)
-        return _Import(store, log, log_format, dict(ranges or {})).run()
+        return _Import(store, log, log_format, dict(ranges or {}), run_name).run()
     finally:
         log.close()
 
 
 class _Import:
-    def __init__(self, store: Store, log: LogFile, log_format: LogFormat, ranges: dict[str, Range]) -> None:
+    def __init__(
+        self, store: Store, log: LogFile, log_format: LogFormat, ranges: dict[str, Range], run_name: str | None
+    ) -> None:
         self._store, self._log, self._format, self._ranges = store, log, log_format, ranges
+        self._run_name = run_name
 
     def run(self) -> Imported:
         content = self._log.digest()
@@ -194,7 +199,7 @@ class _Import:
         variants = {name: dict(header.variants.get(name, {})) for name in spool.variants}
         lease = self._store.begin(
             NewRun(
-                run=new_name(names),
+                run=self._run_name or new_name(names),
                 experiment=redact(header.task) or self._log.path.stem,
                 debug=False,
                 simulated=False,
@@ -207,7 +212,14 @@ class _Import:
                 spec=_spec(header, spool),
                 provenance=self._provenance(header, spool, content, notes),
                 variants=[
-                    (index, name, header.tool, to_json(params), compose("imported", header.tool, to_json(params)), 0)
+                    (
+                        index,
+                        name,
+                        header.tool,
+                        to_json(params),
+                        compose("imported", header.tool, name, to_json(params)),
+                        0,
+                    )
                     for index, (name, params) in enumerate(variants.items())
                 ],
                 columns=[
@@ -225,7 +237,7 @@ class _Import:
             self._store.release_lease(lease)
             self._store.delete([lease.run])
             raise
-        status, reason = _status(header, spool, planned - stored)
+        status, reason = _status(header, planned - stored)
         self._store.finish(lease, status, reason, header.finished_at or header.created_at)
         self._store.materialise()
         return Imported(lease.run, str(self._log), header.tool, spool.trials, is_new=True, notes=notes)
@@ -422,13 +434,10 @@ def _widened(found: Range | None, value: float | None) -> Range | None:
     return (value, value) if found is None else (min(found[0], value), max(found[1], value))
 
 
-def _status(header: LogHeader, spool: _Spool, missing: int) -> tuple[str, str | None]:
-    """As for a run of our own: it is complete if every planned trial has a final outcome."""
-    failed = spool.failed["infrastructure"] + spool.failed["unknown"]
+def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:
+    """The log of a run that ended is complete, even if infrastructure failed: nothing can continue it."""
     if header.status == "incomplete":
         return "incomplete", header.reason or "the log is incomplete"
-    if failed:
-        return "incomplete", f"{many(failed, 'trial')} failed by infrastructure"
     if missing:
         return "incomplete", f"{many(missing, 'trial')} are not in the log"
     return "complete", None
