@@ -408,7 +408,7 @@ def _outcome(trial: LoggedTrial) -> Outcome:
 def _job(spool: _Spool, spooled: _SpooledTrial, variants: Sequence[Variant]) -> TrialJob:
     case, outcome = spool.cases[spooled.case], spooled.outcome
     return TrialJob(
-        trial=Trial(spool.position(spooled), case, variants[spooled.variant], spooled.repeat),
+        trial=Trial(spool.position(spooled), case, variants[spooled.variant], spooled.repeat, spooled.variant),
         variant=spooled.variant,
         block=-1,  # the order of starts is unknown
         slot=0,

@@ -13,7 +13,6 @@ from abreast.importers.importing import Imported, Range, import_log
 from abreast.store import Store, open_store
 from abreast.store.run_names import POSITIONS, find_run, matching_runs
 
-
 _EXTENSIONS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".xml")
 
 
