@@ -217,8 +217,8 @@ class _Import:
                         name,
                         header.tool,
                         to_json(params),
-                        compose("imported", header.tool, name, to_json(params)),
-                        0,
+                        compose("imported", header.tool, to_json(params)),
+                        index,
                     )
                     for index, (name, params) in enumerate(variants.items())
                 ],

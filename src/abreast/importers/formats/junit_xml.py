@@ -27,8 +27,8 @@ class JUnitXml(LogFormat):
     name = "junit"
     title = "JUnit XML"
     error_rule = (
-        "a failed test scores 0; an <error>, or a failure by an exception other than an assertion, is infrastructure if "
-        "its message names a rate limit, the network, a key or a server; other <error>s are nobody's fault"
+        "a failed test scores 0; an <error>, or a failure by an exception other than an assertion, is infrastructure "
+        "if its message names a rate limit, the network, a key or a server; other <error>s are nobody's fault"
     )
 
     def recognises(self, log: LogFile) -> bool:
