@@ -11,7 +11,6 @@ from typing import Any, Literal, cast
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Blame, Case, Failure, Score
 
-
 _EXPORTED = re.compile(r"(\w+) \((variant|infrastructure|unknown)\): (.*)", re.DOTALL)
 
 
