@@ -1,0 +1,59 @@
+"""`abreast import`: logs of other tools as runs."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from abreast.cli import store_argument
+from abreast.cli.command import argument, command
+from abreast.cli.log_options import LOG_OPTIONS, parse_columns, parse_ranges
+from abreast.output import echo, listings, say
+from abreast.store.address import DEFAULT
+from abreast.text import many
+
+if TYPE_CHECKING:
+    from abreast.importers.importing import Imported
+    from abreast.store import Store
+
+
+@command(
+    "import",
+    argument("files", metavar="FILE", nargs="+", help="a log: a file, or the folder that a tool wrote"),
+    argument("--format", metavar="F", help="the format of the files (default: recognised by their content)"),
+    *LOG_OPTIONS,
+    argument(
+        "--store", metavar="S", help=f"the store (default: $ABREAST_STORE, else the only one here, else {DEFAULT})"
+    ),
+    "--json",
+    epilog="""Each file becomes a run; importing it again changes nothing.
+  abreast import logs/2026-11-19_gsm8k.eval
+  abreast import results.csv --map case=question_id,variant=model,score=correct
+  abreast import junit.xml --store results.db""",
+)
+def import_files(args: argparse.Namespace) -> None:
+    with store_argument.find_or_create_store(args.store) as store:
+        imported = import_all(store, args.files, args)
+        if args.json:
+            listings.show_json([asdict(item) for item in imported])
+            return
+        for item in imported:
+            _print(item)
+
+
+def import_all(store: Store, files: list[str], args: argparse.Namespace) -> list[Imported]:
+    from abreast.importers.importing import import_log
+
+    columns, ranges = parse_columns(args.map), parse_ranges(args.range)
+    return [import_log(store, Path(file), args.format, columns, ranges) for file in files]
+
+
+def _print(imported: Imported) -> None:
+    if not imported.is_new:
+        echo(f"{imported.file}: already imported as {imported.run}")
+        return
+    echo(f"{imported.file}: {many(imported.trials, 'trial')} of {imported.tool} → {imported.run}")
+    for note in imported.notes:
+        say(f"  {note}")
