@@ -18,6 +18,7 @@ from benchmarks import (
     breaker,
     code_search,
     coding_agents,
+    importing,
     limits,
     measure,
     numbers,
@@ -50,6 +51,7 @@ GROUPS: dict[str, ModuleType] = {
     "statistics": statistics,
     "code-search": code_search,
     "coding-agents": coding_agents,
+    "importing": importing,
 }
 
 

@@ -40,6 +40,7 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
+    import_notes: tuple[str, ...] = ()  # of a run that was imported
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
     @property
@@ -318,6 +319,7 @@ def _contender(side: _RunVariant) -> Contender:
         simulated=bool(rows.meta["simulated"]),
         stopped_early=rows.meta["status"] == "stopped_early",
         summary=summarise(rows, side.variant),
+        import_notes=rows.imported.notes if rows.imported else (),
         aliases=frozenset({side.written, rows.meta["label"] or side.written}),
     )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from abreast.importers.log_file import LogFile
-from abreast.model import Answer, Case, Failure, Score
+from abreast.model import Answer, Blame, Case, Failure, Score
+
+_EXPORTED = re.compile(r"(\w+) \((variant|infrastructure|unknown)\): (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +84,16 @@ class LogFormat(ABC):
 
 def failure_from_message(message: str) -> Failure:
     """The failure behind an error message of another tool, as for messages of agents. Where the message does not say
-    whose fault it is, nobody is blamed.
+    whose fault it is, nobody is blamed; messages that abreast exported say so.
 
     >>> failure_from_message("RateLimitError: 429 Too Many Requests").blame
     'infrastructure'
     >>> failure_from_message("KeyError: 'answer'").blame
     'unknown'
     """
+    if exported := _EXPORTED.match(message):
+        kind, blame, text = exported.groups()
+        return Failure(kind, cast(Blame, blame), text)
     from abreast.errors import Crashed
     from abreast.targets.agents.presets.agent_output import error_from_message  # late: heavy
 

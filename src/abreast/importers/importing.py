@@ -31,6 +31,7 @@ from abreast.spec.cases import CaseTable
 from abreast.store import Lease, NewRun, Store
 from abreast.store.rows import Timing, columns_of, score_rows, to_json
 from abreast.store.runs import leases
+from abreast.store.runs.provenance import ImportRecord
 from abreast.store.schema import Column
 from abreast.text import many
 
@@ -291,19 +292,20 @@ class _Import:
     # -- describing ------------------------------------------------------------------------------------------------
 
     def _provenance(self, header: LogHeader, spool: _Spool, content: str, notes: Sequence[str]) -> dict[str, Any]:
+        record = ImportRecord(
+            format=self._format.name,
+            tool=header.tool,
+            tool_version=header.tool_version,
+            file=str(self._log.path.resolve()),
+            sha256=content,
+            task=header.task,
+            notes=tuple(notes),
+            columns=self._log.columns,
+            ranges=self._ranges,
+            facts=header.facts,
+        )
         return {
-            "imported": {
-                "format": self._format.name,
-                "tool": header.tool,
-                "tool_version": header.tool_version,
-                "file": str(self._log.path.resolve()),
-                "sha256": content,
-                "task": header.task,
-                "notes": list(notes),
-                **({"map": self._log.columns} if self._log.columns else {}),
-                **({"ranges": self._ranges} if self._ranges else {}),
-            },
-            "facts": dict(header.facts),
+            **record.recorded(),
             "commit": header.facts.get("commit"),
             "dirty": header.facts.get("dirty"),
             "branch": None,
@@ -319,17 +321,17 @@ class _Import:
         """What a reader of the results should know, stored with the run."""
         notes = []
         if spool.failed or spool.skipped:
-            notes.append(self._format.error_rule)
+            notes.append(f"errors: {self._format.error_rule}")
         expected = len(spool.cases) * spool.repeats * len(spool.variants)
         missing = expected - (spool.trials - spool.duplicates)
         if missing and header.status == "complete":
-            notes.append(f"{many(missing, 'trial')} of {expected:,} are not in the log and count as skipped")
+            notes.append(f"not in the log, and counted as skipped: {many(missing, 'trial')} of {expected:,}")
         if spool.changed:
             ids = ", ".join(spool.changed[:MOST_LISTED])
             more = f" and {len(spool.changed) - MOST_LISTED:,} more" if len(spool.changed) > MOST_LISTED else ""
             notes.append(f"not paired, because the same case id has several inputs: {ids}{more}")
         if spool.duplicates:
-            notes.append(f"{many(spool.duplicates, 'trial')} appear twice; the later ones count")
+            notes.append(f"more than once in the log, of which the last counts: {many(spool.duplicates, 'trial')}")
         for name, found in spool.scores.items():
             if found is not None and name not in self._ranges and not 0 <= found[0] <= found[1] <= 1:
                 option = f"--range {name}=LOWEST..HIGHEST"

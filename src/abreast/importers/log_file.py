@@ -61,8 +61,8 @@ class LogFile:
             return "xml"
         if text[:1] not in b"{[":
             return "text"
-        first, newline, rest = text.partition(b"\n")
-        return "json lines" if _is_json(first) and (rest.strip() or not newline) and text[:1] == b"{" else "json"
+        first, _, rest = text.partition(b"\n")
+        return "json lines" if _parsed(first) is not None and rest.strip() and text[:1] == b"{" else "json"
 
     @cached_property
     def head(self) -> bytes:
@@ -262,10 +262,6 @@ def _listed(names: Collection[str]) -> str:
     """The first names, quoted and safe to print."""
     shown = ", ".join(printable(name)[:40] for name in list(names)[:MOST_NAMES])
     return f"{shown}{', …' if len(names) > MOST_NAMES else ''}"
-
-
-def _is_json(line: bytes) -> bool:
-    return _parsed(line) is not None
 
 
 def _parsed(line: bytes) -> Any:

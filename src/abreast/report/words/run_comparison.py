@@ -72,6 +72,9 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     cautions = [NOT_INTERLEAVED] if of_two_runs else []
+    cautions += dict.fromkeys(
+        note for item in items for side in (item.first, item.second) for note in side.import_notes
+    )
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
         cautions.append(f"{', '.join(early)} stopped early: its scores favour the variant that was leading")
@@ -109,6 +112,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "shared_answers": item.match.shared,
                 "shared_cases": item.match.shared_cases,
                 "changes": item.changes,
+                "import_notes": list(dict.fromkeys((*item.first.import_notes, *item.second.import_notes))),
                 "before": json_report.variant(item.first.summary),
                 "after": json_report.variant(item.second.summary),
             }
