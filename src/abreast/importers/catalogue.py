@@ -12,6 +12,10 @@ from abreast.plugins import find_plugin, plugin_names
 
 BUILT_IN = {  # imported on use, tried in this order
     "inspect": "inspect_log:InspectLog",
+    "promptfoo": "promptfoo:PromptfooResults",
+    "lm-eval": "lm_eval:LmEvalLog",
+    "pydantic-evals": "pydantic_evals:PydanticEvalsReport",
+    "harbor": "harbor:HarborJob",
     "junit": "junit_xml:JUnitXml",
     "table": "table:Table",  # last: it recognises any rows
 }
