@@ -186,7 +186,9 @@ class _SampleFile:
 
 def _is_results(log: LogFile) -> bool:
     """Whether this is the summary of a run."""
-    return "results" in log.keys and (bool({"versions", "configs", "n-shot"} & log.keys.keys()) or b'"alias"' in log.head)
+    return "results" in log.keys and (
+        bool({"versions", "configs", "n-shot"} & log.keys.keys()) or b'"alias"' in log.head
+    )
 
 
 def _names_by_folder(log: LogFile) -> dict[str, list[str]]:

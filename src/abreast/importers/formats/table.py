@@ -198,8 +198,8 @@ def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:
                 raise log.error(f"line {number:,}: not an object with columns")
             yield number, value
         return
-    with log.open() as file:
-        table = _table(io.TextIOWrapper(file, "utf-8-sig", "replace", newline=""), log)
+    with log.text() as file:
+        table = _table(file, log)
         names: list[str] = next(table, [])
         for row in table:
             if not row:
