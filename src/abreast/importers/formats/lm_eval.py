@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, with or without `results_DATE.json`, and folders of them."""
+"""Logs of lm-evaluation-harness: `samples_TASK_DATE.jsonl` with or without `results_DATE.json`, and their folders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LmEvalLog(LogFormat):
             return bool(_names_by_folder(log))
         if log.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             return b'"doc_id"' in log.head and b'"doc"' in log.head
-        return "doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1 or _is_results(log)
+        return ("doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1) or _is_results(log)
 
     def header(self, log: LogFile) -> LogHeader:
         files = _sample_files(log)
@@ -186,7 +186,9 @@ class _SampleFile:
 
 def _is_results(log: LogFile) -> bool:
     """Whether this is the summary of a run."""
-    return "results" in log.keys and (bool({"versions", "configs", "n-shot"} & log.keys.keys()) or b'"alias"' in log.head)
+    return "results" in log.keys and (
+        bool({"versions", "configs", "n-shot"} & log.keys.keys()) or b'"alias"' in log.head
+    )
 
 
 def _names_by_folder(log: LogFile) -> dict[str, list[str]]:
