@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from collections.abc import Collection, Iterator
 from typing import IO, Any
 
 CHUNK = 1 << 20  # characters
+_CUT_NUMBER = re.compile(r"\.|[eE][+-]?")  # what is left of a number that was cut after a part that is a number
 _SPACE = " \t\n\r"
 _NEAR = 32  # characters before the end where an unfinished value may already look malformed
 
@@ -135,7 +137,7 @@ class _Reader:
         if self.skip(character):
             return
         found = self.next()
-        if not found:
+        if not found or _CUT_NUMBER.fullmatch(self._buffer, self._position):
             raise BadJson(f"ends after {self.at:,} characters, before a {character}", is_truncated=True)
         raise BadJson(f"expected {character} at character {self.at + 1:,}, got {found}", is_truncated=False)
 
@@ -147,7 +149,8 @@ class _Reader:
                 value, end = self._decoder.raw_decode(self._buffer, self._position)
             except json.JSONDecodeError as error:
                 is_unfinished = error.msg.startswith("Unterminated string") or error.pos > len(self._buffer) - _NEAR
-                if is_unfinished and self._read_more():
+                if is_unfinished and not self._is_complete:
+                    self._read_more()
                     continue
                 where = self._dropped + error.pos + 1
                 if is_unfinished:
@@ -157,7 +160,8 @@ class _Reader:
                 raise BadJson(problem, is_unfinished) from None
             except RecursionError:
                 raise BadJson(f"nested too deeply at character {self.at + 1:,}", is_truncated=False) from None
-            if end == len(self._buffer) and self._read_more():  # a number may continue
+            if isinstance(value, int | float) and end > len(self._buffer) - _NEAR and not self._is_complete:
+                self._read_more()  # a number may go on
                 continue
             self._position = end
             return value
