@@ -38,7 +38,11 @@ LOGS = [
     Log("promptfoo", "promptfoo_logs.py", ("npm:promptfoo@0.121.20",)),
     Log("promptfoo/0.57.1", "promptfoo_logs.py", ("npm:promptfoo@0.57.1",), ("0.57.1",)),
     Log("pydantic-evals", "pydantic_evals_logs.py", ("pydantic-evals==2.62.0",)),
-    Log("pydantic-evals/1.0.0", "pydantic_evals_logs.py", ("pydantic-evals==1.0.0", "opentelemetry-api<1.37", "opentelemetry-sdk<1.37")),
+    Log(
+        "pydantic-evals/1.0.0",
+        "pydantic_evals_logs.py",
+        ("pydantic-evals==1.0.0", "opentelemetry-api<1.37", "opentelemetry-sdk<1.37"),
+    ),
     Log("harbor", "harbor_logs.py", ("harbor==0.24.0",), python="python3.12"),
 ]
 OFFLINE = {

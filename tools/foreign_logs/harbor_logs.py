@@ -17,12 +17,12 @@ from harbor.environments.capabilities import EnvironmentCapabilities
 from harbor.models.trajectories import Agent, Step, Trajectory
 from harbor.models.verifier.result import VerifierResult
 from harbor.verifier.base import BaseVerifier
-from questions import BY_TEXT, MODELS, QUESTIONS, REPEATS, Overloaded, exact, includes, reply
+from questions import BY_TEXT, MODELS, QUESTIONS, REPEATS, exact, includes, reply
 
 ASKED = QUESTIONS[4:16]
 TIMEOUT = ("careful", "product-03", 1)  # the agent does not end in time; its answer is verified all the same
 BROKEN = ("quick", "product-04", 0)  # the environment does not start
-KEPT = ["config.json", "result.json", "*/result.json", "*/agent/trajectory.json"]
+KEPT = ["config.json", "result.json", "lock.json", "*/result.json", "*/agent/trajectory.json"]
 
 TASK = """\
 version = "1.0"
@@ -53,7 +53,10 @@ class FolderEnvironment(BaseEnvironment):
         """Start, unless it is the environment that is broken."""
         if self.environment_name == BROKEN[1]:
             config = json.loads((self.trial_paths.trial_dir / "config.json").read_text())
-            if config["agent"]["model_name"].endswith(BROKEN[0]) and repeat_of("environments", *BROKEN[:2]) == BROKEN[2]:
+            if (
+                config["agent"]["model_name"].endswith(BROKEN[0])
+                and repeat_of("environments", *BROKEN[:2]) == BROKEN[2]
+            ):
                 raise RuntimeError("Docker compose command failed: no space left on device")
 
     async def stop(self, delete: bool) -> None:

@@ -1,4 +1,4 @@
-"""Logs of Inspect: two models, two epochs, two scorers and a sample with an error, also cancelled, killed and failed runs.
+"""Logs of Inspect: two models, two epochs, two scorers, a sample with an error; cancelled, killed and failed runs.
 
 Runs in an environment of Inspect: `python inspect_logs.py FOLDER` (every kind of log) or `... FOLDER json` (two logs).
 """
@@ -106,7 +106,9 @@ def conversation() -> Task:
     outputs = [call, *(ModelOutput.from_content("mockllm/model", text) for text in ("6 * 7 is 42.", "apple"))]
     grades = [ModelOutput.from_content("mockllm/grader", f"It is right.\n\nGRADE: {grade}") for grade in "CP"]
     for output in [*outputs, *grades]:
-        output.usage = ModelUsage(input_tokens=10, output_tokens=5, total_tokens=15)  # else Inspect counts, and downloads
+        output.usage = ModelUsage(
+            input_tokens=10, output_tokens=5, total_tokens=15
+        )  # else Inspect counts, and downloads
     grader = get_model("mockllm/grader", custom_outputs=grades)
     return Task(
         dataset=MemoryDataset(samples, name="conversation"),

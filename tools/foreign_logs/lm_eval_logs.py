@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness: two models, a task of answers with two filters, and a task of choices with two metrics.
+"""Logs of lm-evaluation-harness: two models, a task of answers with two filters, one of choices with two metrics.
 
 Runs in an environment of lm-eval: `python lm_eval_logs.py FOLDER`. The harness ends at the first error, so that there
 is none in its logs.

@@ -10,8 +10,12 @@ from typing import Any, Literal, cast
 
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Blame, Case, Failure, Score
+from abreast.targets.untrusted_json import mapping
 
 _EXPORTED = re.compile(r"(\w+) \((variant|infrastructure|unknown)\): (.*)", re.DOTALL)
+
+
+LONGEST_TAG = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,19 @@ class LogFormat(ABC):
     @abstractmethod
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         """Read the trials one by one: a log may be larger than memory. `raise log.error(...)` where it is damaged."""
+
+
+def tags_of(metadata: Any) -> dict[str, str]:
+    """The metadata of a case that make segments of a report: short texts and truth values.
+
+    >>> tags_of({"kind": "sum", "hard": True, "source": "a\\nb", "year": 2024})
+    {'kind': 'sum', 'hard': 'True'}
+    """
+    return {
+        str(name): str(value)
+        for name, value in mapping(metadata).items()
+        if isinstance(value, bool) or (isinstance(value, str) and 0 < len(value) <= LONGEST_TAG and "\n" not in value)
+    }
 
 
 def failure_from_message(message: str) -> Failure:

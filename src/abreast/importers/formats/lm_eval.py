@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness: `samples_TASK_DATE.jsonl`, with or without `results_DATE.json`, and folders of them."""
+"""Logs of lm-evaluation-harness: `samples_TASK_DATE.jsonl` with or without `results_DATE.json`, and their folders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LmEvalLog(LogFormat):
             return bool(_names_by_folder(log))
         if log.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             return b'"doc_id"' in log.head and b'"doc"' in log.head
-        return "doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1 or _is_results(log)
+        return ("doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1) or _is_results(log)
 
     def header(self, log: LogFile) -> LogHeader:
         files = _sample_files(log)
