@@ -14,8 +14,10 @@ SUITE = """\
 <testcase classname="tests.test_a" name="test_one" time="0.5"/>
 <testcase classname="tests.test_a" name="test_two[x]" time="1,000.25">
   <failure message="AssertionError: assert 3 == 4">a connection was not needed</failure></testcase>
-<testcase classname="tests.test_a" name="test_three"><failure message="openai.RateLimitError: 429">at once</failure></testcase>
-<testcase classname="tests.test_a" name="test_four"><error message="failed on setup with RuntimeError: boom"/></testcase>
+<testcase classname="tests.test_a" name="test_three"><failure message="openai.RateLimitError: 429">
+at once</failure></testcase>
+<testcase classname="tests.test_a" name="test_four">
+<error message="failed on setup with RuntimeError: boom"/></testcase>
 <testcase classname="tests.test_a" name="test_five"><skipped message="no gpu"/></testcase>
 <testcase classname="tests.test_a" name="test_six"><failure message="KeyError: 'x'">where</failure>
   <system-out>printed</system-out></testcase>

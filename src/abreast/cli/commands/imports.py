@@ -41,6 +41,8 @@ def import_files(args: argparse.Namespace) -> None:
             return
         for item in imported:
             _print(item)
+        for note in dict.fromkeys(note for item in imported for note in item.notes):
+            say(f"  {note}")
 
 
 def import_all(store: Store, files: list[str], args: argparse.Namespace) -> list[Imported]:
@@ -55,5 +57,3 @@ def _print(imported: Imported) -> None:
         echo(f"{imported.file}: already imported as {imported.run}")
         return
     echo(f"{imported.file}: {many(imported.trials, 'trial')} of {imported.tool} → {imported.run}")
-    for note in imported.notes:
-        say(f"  {note}")

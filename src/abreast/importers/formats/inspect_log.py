@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message, tags_of
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Score, Usage
 from abreast.targets.untrusted_json import mapping, mappings
@@ -19,7 +19,6 @@ _ATTACHMENT = "attachment://"
 _SKIPPED = ("events", "events_data.messages", "events_data.calls", "transcript.events")  # large, read and dropped
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-LONGEST_TAG = 60
 
 Json = Mapping[str, Any]
 
@@ -147,17 +146,12 @@ def _case(sample: Json, resolve: Any) -> Case:
     value = _input(resolve(sample.get("input")))
     choices = sample.get("choices")
     target = sample.get("target")
-    metadata = mapping(sample.get("metadata"))
     return Case(
         id=str(sample["id"]),
         input={"question": value, "choices": choices} if choices else value,
         expected=None if target in ("", []) else target[0] if isinstance(target, list) and len(target) == 1 else target,
-        tags={str(key): str(item) for key, item in metadata.items() if _is_tag(item)},
+        tags=tags_of(sample.get("metadata")),
     )
-
-
-def _is_tag(value: Any) -> bool:
-    return isinstance(value, bool) or (isinstance(value, str) and 0 < len(value) <= LONGEST_TAG and "\n" not in value)
 
 
 def _input(value: Any) -> Any:
