@@ -23,6 +23,7 @@ _RESULTS = re.compile(rf"results(?:_(?P<date>{_DATE}))?\.json")
 _ROW = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
 _ROW |= {"doc_hash", "prompt_hash", "target_hash"}  # what is not a metric
 _REQUIRED = ("doc_id", "resps", "filtered_resps")
+_MODEL = ("peft", "delta", "pretrained", "model", "path", "engine")  # arguments that name the model
 NO_FILTER = "none"
 NO_METRIC = "bypass"  # of --predict_only
 COMBINED = "score"  # the main metric of each task, if the tasks have different ones
@@ -279,28 +280,29 @@ def _task_at_end(stem: str, results: Row) -> str:
     return max(tasks, key=len, default="")
 
 
-def _model_name(results: Row) -> str:
-    """The model, also from the arguments, which hold it in old versions."""
-    if results.get("model_name"):
-        return str(results["model_name"])
-    config = mapping(results.get("config"))
-    arguments = config.get("model_args")
+def _arguments(results: Row) -> dict[str, Any]:
+    """The arguments of the model, which old versions keep as one text."""
+    arguments = mapping(results.get("config")).get("model_args")
     if isinstance(arguments, str):
-        arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
-    for name in ("peft", "delta", "pretrained", "model", "path", "engine"):
-        if mapping(arguments).get(name):
-            return str(mapping(arguments)[name])
-    return str(config.get("model") or "")
+        return dict(part.partition("=")[::2] for part in arguments.split(",") if part)
+    return dict(mapping(arguments))
+
+
+def _model_name(results: Row) -> str:
+    named = next((value for name, value in _arguments(results).items() if name in _MODEL and value), None)
+    return str(results.get("model_name") or named or mapping(results.get("config")).get("model") or "")
 
 
 def _params(results: Row) -> dict[str, Any]:
     """What distinguishes this run from another of the same tasks."""
     config = mapping(results.get("config"))
-    params = {name: config.get(name) for name in ("model", "model_args", "gen_kwargs", "limit")}
-    params |= {name: results.get(name) for name in ("model_name", "system_instruction", "chat_template_sha")}
-    shots = set(mapping(results.get("n-shot")).values())
-    if len(shots) == 1:
-        params["num_fewshot"] = shots.pop()
+    params = {"model": _model_name(results), "backend": config.get("model")}
+    params |= {name: value for name, value in _arguments(results).items() if name not in _MODEL}
+    params |= {name: config.get(name) for name in ("gen_kwargs", "limit")}
+    params |= {name: results.get(name) for name in ("system_instruction", "chat_template_sha")}
+    shots = list(mapping(results.get("n-shot")).values())
+    if shots and all(number == shots[0] for number in shots):
+        params["num_fewshot"] = shots[0]
     return {name: value for name, value in params.items() if value not in (None, {}, "")}
 
 
