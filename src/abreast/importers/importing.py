@@ -281,11 +281,11 @@ class _Import:
         for name in self._ranges:
             if name not in spool.scores:
                 raise self._log.error(f"--range {name}: no score {name}{suggestion(name, spool.scores)}")
-        found = spool.scores.get(primary or "")
+        extent = spool.scores.get(primary or "")
         low, high = self._ranges.get(primary or "", (0.0, 1.0))
-        if found is not None and not (low <= found[0] and found[1] <= high):
+        if extent is not None and not (low <= extent[0] and extent[1] <= high):
             raise self._log.error(
-                f"the score {primary} goes from {found[0]:g} to {found[1]:g}, outside {low:g} to {high:g}",
+                f"the score {primary} goes from {extent[0]:g} to {extent[1]:g}, outside {low:g} to {high:g}",
                 f"declare its lowest and highest possible value: --range {primary}=LOWEST..HIGHEST",
             )
 
@@ -332,10 +332,10 @@ class _Import:
             notes.append(f"not paired, because the same case id has several inputs: {ids}{more}")
         if spool.duplicates:
             notes.append(f"more than once in the log, of which the last counts: {many(spool.duplicates, 'trial')}")
-        for name, found in spool.scores.items():
-            if found is not None and name not in self._ranges and not 0 <= found[0] <= found[1] <= 1:
+        for name, extent in spool.scores.items():
+            if extent is not None and name not in self._ranges and not 0 <= extent[0] <= extent[1] <= 1:
                 option = f"--range {name}=LOWEST..HIGHEST"
-                notes.append(f"the score {name} goes from {found[0]:g} to {found[1]:g}: {option} makes it comparable")
+                notes.append(f"the score {name} goes from {extent[0]:g} to {extent[1]:g}: {option} makes it comparable")
         return notes
 
 
@@ -430,10 +430,10 @@ def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
             yield _SpooledTrial(case, variant, repeat, "", outcome, ())
 
 
-def _widened(found: Range | None, value: float | None) -> Range | None:
+def _widened(extent: Range | None, value: float | None) -> Range | None:
     if value is None or math.isnan(value):
-        return found
-    return (value, value) if found is None else (min(found[0], value), max(found[1], value))
+        return extent
+    return (value, value) if extent is None else (min(extent[0], value), max(extent[1], value))
 
 
 def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:
