@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -84,6 +85,15 @@ class LogFormat(ABC):
     @abstractmethod
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         """Read the trials one by one: a log may be larger than memory. `raise log.error(...)` where it is damaged."""
+
+
+@contextmanager
+def as_written_by(tool: str, log: LogFile, place: str) -> Iterator[None]:
+    """Refuse content that has other types than the tool writes. `place` says where it is."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise log.error(f"{place}: not as {tool} writes it ({type(error).__name__}: {error})") from None
 
 
 def tags_of(metadata: Any) -> dict[str, str]:

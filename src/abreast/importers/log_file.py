@@ -126,17 +126,17 @@ class LogFile:
 
     def json_values(self, arrays: Collection[str], member: str = "") -> Iterator[tuple[str, Any]]:
         """The members of a large JSON object as path and value; the named arrays item by item. See `json_stream`."""
-        with self.open(member) as file:
+        with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace") as text:
             try:
-                yield from json_stream.values(io.TextIOWrapper(file, "utf-8-sig", "replace"), arrays)
+                yield from json_stream.values(text, arrays)
             except json_stream.BadJson as error:
                 raise self._bad_json(error, member) from None
 
     def json_items(self, member: str = "") -> Iterator[Any]:
         """The items of a large JSON array."""
-        with self.open(member) as file:
+        with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace") as text:
             try:
-                yield from json_stream.items(io.TextIOWrapper(file, "utf-8-sig", "replace"))
+                yield from json_stream.items(text)
             except json_stream.BadJson as error:
                 raise self._bad_json(error, member) from None
 
