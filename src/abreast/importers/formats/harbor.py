@@ -15,6 +15,7 @@ from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Blame, Case, Failure, Score, Usage
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings
+from abreast.text import many
 
 _RESULT, _CONFIG, _LOCK = "result.json", "config.json", "lock.json"
 _TRIAL = {"task_name", "trial_name"}  # what the result of a trial has
@@ -46,6 +47,10 @@ FAILURES: dict[str, tuple[str, Blame]] = {  # exceptions of Harbor, as kind and 
     "SandboxBuildFailedError": ("environment", "infrastructure"),
     "AddTestsDirError": ("environment", "infrastructure"),
     "DownloadVerifierDirError": ("environment", "infrastructure"),
+    "RewardFileNotFoundError": ("verifier", "unknown"),  # the tests may be broken, or the agent may have broken them
+    "RewardFileEmptyError": ("verifier", "unknown"),
+    "VerifierOutputParseError": ("verifier", "unknown"),
+    "VerifierTimeoutError": ("verifier", "unknown"),
 }
 
 Json = Mapping[str, Any]
@@ -208,7 +213,8 @@ def _trial_result(folder: LogFile, member: str) -> Json:
 
 def _reason(trials: _Trials) -> str:
     if trials.unfinished:
-        return f"Harbor did not finish this job: {trials.unfinished} trials have no result"
+        trial_count = many(trials.unfinished, "trial")
+        return f"Harbor did not finish this job: {trial_count} without a result"
     return "Harbor did not finish this job: it was stopped, or still runs"
 
 
