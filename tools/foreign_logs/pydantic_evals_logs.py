@@ -4,6 +4,7 @@ Runs in an environment of pydantic-evals: `python pydantic_evals_logs.py FOLDER`
 """
 
 import inspect
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ def supported(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
 
 
 def main(folder: Path) -> None:
+    averages = {}
     for model in MODELS:
         repeats: dict[str, int] = {}
 
@@ -68,6 +70,8 @@ def main(folder: Path) -> None:
                 evaluator_failure.error_stacktrace = ""
         text = TypeAdapter(EvaluationReport).dump_json(report, indent=1)
         (folder / f"{model}.json").write_bytes(text)
+        averages[model] = report.averages().model_dump()
+    (folder / "averages.txt").write_text(json.dumps(averages, indent=1))  # what its table shows, for a test
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
@@ -16,6 +17,20 @@ _EXPORTED = re.compile(r"(\w+) \((variant|infrastructure|unknown)\): (.*)", re.D
 
 
 LONGEST_TAG = 60
+
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What the user says about logs: their format, the columns of a table by field, the lowest and highest value of
+    scores that are not from 0 to 1, and the score that the verdict uses."""
+
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    score: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +99,15 @@ class LogFormat(ABC):
     @abstractmethod
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         """Read the trials one by one: a log may be larger than memory. `raise log.error(...)` where it is damaged."""
+
+
+@contextmanager
+def as_written_by(tool: str, log: LogFile, place: str) -> Iterator[None]:
+    """Refuse content that has other types than the tool writes. `place` says where it is."""
+    try:
+        yield
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise log.error(f"{place}: not as {tool} writes it ({type(error).__name__}: {error})") from None
 
 
 def tags_of(metadata: Any) -> dict[str, str]:

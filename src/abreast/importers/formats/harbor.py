@@ -11,10 +11,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from abreast.errors import BadInput
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by, failure_from_message
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Blame, Case, Failure, Score, Usage
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings
+from abreast.text import many
 
 _RESULT, _CONFIG, _LOCK = "result.json", "config.json", "lock.json"
 _TRIAL = {"task_name", "trial_name"}  # what the result of a trial has
@@ -46,6 +47,10 @@ FAILURES: dict[str, tuple[str, Blame]] = {  # exceptions of Harbor, as kind and 
     "SandboxBuildFailedError": ("environment", "infrastructure"),
     "AddTestsDirError": ("environment", "infrastructure"),
     "DownloadVerifierDirError": ("environment", "infrastructure"),
+    "RewardFileNotFoundError": ("verifier", "unknown"),  # the tests may be broken, or the agent may have broken them
+    "RewardFileEmptyError": ("verifier", "unknown"),
+    "VerifierOutputParseError": ("verifier", "unknown"),
+    "VerifierTimeoutError": ("verifier", "unknown"),
 }
 
 Json = Mapping[str, Any]
@@ -107,7 +112,9 @@ class HarborJob(LogFormat):
         names = {variant.key: variant.name for variant in trials.variants()}
         for summary in trials.summaries:
             result = _trial_result(folder, summary.member)
-            yield _trial(folder, summary, result, names[summary.key], trials.has_several_sources)
+            with as_written_by("Harbor", folder, summary.member):
+                trial = _trial(folder, summary, result, names[summary.key], trials.has_several_sources)
+            yield trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +155,9 @@ class _Trials:
         for name in names:
             if PurePosixPath(name).name == _RESULT and LogFile(folder.path / name).keys.keys() >= _TRIAL:
                 result = _trial_result(folder, name)
-                summaries.append(_summary(name, result))
-                rewards = _rewards(result)
+                with as_written_by("Harbor", folder, name):
+                    summaries.append(_summary(name, result))
+                    rewards = _rewards(result)
                 self.primary = self.primary or ("reward" if "reward" in rewards else next(iter(rewards), None))
         self.summaries = sorted(summaries, key=lambda summary: (summary.started_at, summary.member))
         self.has_several_sources = len({summary.source for summary in summaries}) > 1
@@ -205,7 +213,8 @@ def _trial_result(folder: LogFile, member: str) -> Json:
 
 def _reason(trials: _Trials) -> str:
     if trials.unfinished:
-        return f"Harbor did not finish this job: {trials.unfinished} trials have no result"
+        trial_count = many(trials.unfinished, "trial")
+        return f"Harbor did not finish this job: {trial_count} without a result"
     return "Harbor did not finish this job: it was stopped, or still runs"
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Score
 from abreast.targets.untrusted_json import mapping, mappings, parsed
@@ -47,6 +47,10 @@ class LmEvalLog(LogFormat):
         return ("doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1) or _is_results(log)
 
     def header(self, log: LogFile) -> LogHeader:
+        with as_written_by("lm-evaluation-harness", log, "its summary"):
+            return self._header(log)
+
+    def _header(self, log: LogFile) -> LogHeader:
         files = _sample_files(log)
         first = files[0].results
         variants = {file.variant: _params(file.results) for file in files}
@@ -126,8 +130,10 @@ class _SampleFile:
         later = self._later_scores()
         for row, name in self._named_rows():
             if name is None:
-                scores = {**_metrics(row, self._first_filter(row)), **later.pop(row["doc_id"], {})}
-                yield self._trial(row, scores, main)
+                with as_written_by("lm-evaluation-harness", self.log, f"document {row['doc_id']}"):
+                    scores = {**_metrics(row, self._first_filter(row)), **later.pop(row["doc_id"], {})}
+                    trial = self._trial(row, scores, main)
+                yield trial
 
     def _named_rows(self) -> Iterator[tuple[Row, str | None]]:
         """The rows, with the filter of those that are not of the first one."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from abreast.digest import digest
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message, tags_of
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by, failure_from_message, tags_of
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Score, Usage
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings
@@ -74,9 +74,11 @@ class PromptfooResults(LogFormat):
             tests.add(row)
         tests.describe(_descriptions(log))
         variants = _VariantsOfRows(list(header.variants.items()))
-        for row in _rows(log):
-            case, repeat = tests.case(row)
-            yield _trial(row, case, variants.name(row), repeat)
+        for number, row in enumerate(_rows(log), 1):
+            with as_written_by("promptfoo", log, f"result {number:,}"):
+                case, repeat = tests.case(row)
+                trial = _trial(row, case, variants.name(row), repeat)
+            yield trial
 
 
 def _rows(log: LogFile) -> Iterator[Json]:

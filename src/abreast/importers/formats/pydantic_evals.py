@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message, tags_of
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by, failure_from_message, tags_of
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Score, Usage
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings
@@ -69,10 +69,12 @@ class PydanticEvalsReport(LogFormat):
                 raise log.error(
                     f"an item of {path} is not as pydantic-evals writes it: needs name and inputs; has {has}"
                 )
-            if path == "failures":
-                yield _failed(record, variant)
-            else:
-                yield _evaluated(record, variant, _scores(record, of_evaluators, has_share))
+            with as_written_by("pydantic-evals", log, f"case {str(record['name'])[:60]}"):
+                if path == "failures":
+                    trial = _failed(record, variant)
+                else:
+                    trial = _evaluated(record, variant, _scores(record, of_evaluators, has_share))
+            yield trial
 
 
 def _results_of_evaluators(log: LogFile) -> dict[str, dict[str, str]]:
