@@ -136,6 +136,16 @@ def test_partial_logs_are_incomplete_runs(folder: Folder, name: str, trials: int
     assert verdict["cases"] < 24
 
 
+def test_another_score_of_the_log_decides(folder: Folder) -> None:
+    logs = [str(LOGS / f"{name}.eval") for name in ("careful", "quick")]
+    (first,) = verdicts(folder.abreast("compare", *logs, "--json"))
+    (second,) = verdicts(folder.abreast("compare", *logs, "--score", "exact", "--json"))
+    assert (first["metric"], second["metric"]) == ("includes", "exact")
+    assert first["effect"] != second["effect"]
+    refused = folder.abreast("compare", *logs, "--score", "exakt")
+    assert '--score exakt: no such score (did you mean "exact"?)' in refused.err
+
+
 def test_json_and_archives_of_the_same_rows_are_equal(folder: Folder) -> None:
     (verdict,) = verdicts(
         folder.abreast("compare", str(LOGS / "careful.eval"), str(LOGS / "0.3.60" / "careful.json"), "--json")
