@@ -109,6 +109,7 @@ class Rows:
         self.own_failure: Bools = self.error & (self.blame == "variant")
         self.skipped: Bools = self.status == "skipped"
         self.present: Bools = self.status != "cancelled"
+        self.awaits_score: Bools = np.zeros(len(self.position), dtype=np.bool_)  # in a run that is being executed
         self.scores = self._scores() if self.primary else {}
         nothing = np.full(len(self.position), np.nan)
         self.score: Floats = self.scores.get(self.primary or "", self.usable(nothing))
@@ -158,6 +159,8 @@ class Rows:
         present = np.flatnonzero(index < len(self.position))
         present = present[self.position[index[present]] == position[present]]  # a running run adds rows meanwhile
         index, name, value = index[present], name[present], value[present]
+        if self.meta["status"] == "running":
+            self.awaits_score = self.ok & ~np.isin(self.position, self.position[index[name == self.primary]])
         scores = {}
         for score in sorted(set(name.tolist()), key=lambda score: (score != self.primary, score)):
             values, mine = np.full(len(self.position), np.nan), name == score
@@ -190,7 +193,9 @@ class Rows:
 
     @cached_property
     def complete(self) -> Bools:
-        return np.asarray(np.bincount(self.case[self.present], minlength=self.planned_cases) == self.per_case)
+        """The cases whose trials all have a row; while the run is executed, also the scores of their answers."""
+        is_done = self.present & ~self.awaits_score
+        return np.asarray(np.bincount(self.case[is_done], minlength=self.planned_cases) == self.per_case)
 
     @cached_property
     def counted(self) -> Ints:

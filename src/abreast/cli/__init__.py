@@ -38,6 +38,7 @@ GROUPS = {  # module of `abreast.cli.commands` and summary of each command
     },
     "Read results": {
         "report": ("report", "print or write the report of a run"),
+        "view": ("view", "open a live page of runs, results and answers in the browser"),
         "compare": ("report", "compare runs with each other, paired by case"),
         "show": ("trials", "show one run, or one of its cases with all answers"),
         "logs": ("trials", "show prompts, answers, errors and attempts of single trials"),

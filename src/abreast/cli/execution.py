@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from abreast.experiment.result import Result
     from abreast.preflight.finding import Finding
     from abreast.preflight.questions import Series
+    from abreast.view.serving import ViewProcess
 
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
@@ -61,8 +62,25 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
         confirm_cost(prepared, args.yes)
         if not args.quiet:
             _print_reused(prepared)
-        result = _execute(prepared, args)
-    return report_result(result, args)
+        with _live_page(prepared, args) as page:
+            result = _execute(prepared, args, page)
+            code = report_result(result, args)
+            if page and page[0].is_active and is_interactive() and not args.json:
+                say("  the page stays open until you press Ctrl-C")
+                page[0].wait()
+    return code
+
+
+@contextlib.contextmanager
+def _live_page(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[ViewProcess]]:
+    """The process of the live page, if requested."""
+    if not args.view:
+        yield []
+        return
+    from abreast.view.serving import ViewProcess
+
+    with contextlib.closing(ViewProcess(prepared.setup.store)) as page:
+        yield [page]
 
 
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
@@ -191,12 +209,12 @@ def _print_reused(prepared: Prepared) -> None:
         )
 
 
-def _execute(prepared: Prepared, args: argparse.Namespace) -> Result:
+def _execute(prepared: Prepared, args: argparse.Namespace, others: Sequence[Listener] = ()) -> Result:
     import asyncio
 
     resume_collector()
     with _listening(prepared, args) as listeners, _suite_advice(args):  # a failed warm-up raises PreflightRefused
-        result = asyncio.run(RunExecution(prepared, listeners).run())
+        result = asyncio.run(RunExecution(prepared, [*listeners, *others]).run())
     if result.in_flight.most and not args.quiet:
         say(f"  {in_flight_line(result.in_flight.asked, result.in_flight.mean, result.in_flight.most)}")
     return result

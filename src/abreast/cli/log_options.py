@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
 from abreast.cli.command import Argument, argument
 from abreast.errors import BadInput
 
 if TYPE_CHECKING:
-    from abreast.importers.importing import Range
+    from abreast.importers.base import ImportOptions, Range
 
 LOG_OPTIONS: tuple[Argument, ...] = (
     argument(
@@ -18,6 +19,7 @@ LOG_OPTIONS: tuple[Argument, ...] = (
         default=[],
         help="columns of a CSV or JSON lines file: case=id,variant=model,score=correct; repeatable",
     ),
+    argument("--score", metavar="NAME", help="of a log with several scores, the one that the verdict uses"),
     argument(
         "--range",
         metavar="SCORE=LOW..HIGH",
@@ -26,6 +28,14 @@ LOG_OPTIONS: tuple[Argument, ...] = (
         help="lowest and highest possible value of a score that is not from 0 to 1; repeatable",
     ),
 )
+
+
+def import_options(args: argparse.Namespace, log_format: str | None = None) -> ImportOptions:
+    from abreast.importers.base import ImportOptions
+
+    return ImportOptions(
+        format=log_format, columns=parse_columns(args.map), ranges=parse_ranges(args.range), score=args.score
+    )
 
 
 def parse_columns(words: list[str]) -> dict[str, str]:

@@ -292,6 +292,7 @@ class ActiveExecution:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
+            self._writer.in_flight = self._state.in_flight
             self._listener.tick()
 
     async def _watch_store(self) -> None:

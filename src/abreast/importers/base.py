@@ -19,6 +19,20 @@ _EXPORTED = re.compile(r"(\w+) \((variant|infrastructure|unknown)\): (.*)", re.D
 LONGEST_TAG = 60
 
 
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What the user says about logs: their format, the columns of a table by field, the lowest and highest value of
+    scores that are not from 0 to 1, and the score that the verdict uses."""
+
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    score: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHeader:
     """What a log says about its run as a whole.

@@ -12,7 +12,7 @@ import pickle
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -22,7 +22,7 @@ from abreast.errors import StoreError, suggestion
 from abreast.execute.job import TrialJob
 from abreast.execute.records import TrialRecords
 from abreast.importers import catalogue
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader
+from abreast.importers.base import ImportOptions, LogFormat, LoggedTrial, LogHeader, Range
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Outcome, Score, Trial, Variant
 from abreast.plan.run_names import new_name
@@ -39,8 +39,6 @@ MOST_QUEUED = 2_000  # trials that wait to be committed
 MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
 MOST_LISTED = 5  # ids in a note
 UNKNOWN = math.nan  # a time that the log does not say
-
-Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,37 +101,31 @@ class _Spool:
         return (trial.case * self.repeats + trial.repeat) * len(self.variants) + trial.variant
 
 
-def import_log(
-    store: Store,
-    path: Path,
-    format_name: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    ranges: Mapping[str, Range] | None = None,
-    run_name: str | None = None,
-) -> Imported:
+def import_log(store: Store, path: Path, options: ImportOptions | None = None, run_name: str | None = None) -> Imported:
     """Import a log into a store, unless the store has it already.
 
-    `columns` are those of a table, `ranges` the lowest and highest value of scores that are not from 0 to 1. Unless
-    `run_name` is given, the run gets a speakable name.
+    Unless `run_name` is given, the run gets a speakable name.
     """
-    log = LogFile(path, columns)
+    options = options or ImportOptions()
+    log = LogFile(path, options.columns)
     try:
-        log_format = catalogue.load(format_name) if format_name else catalogue.recognise(log)
-        return _Import(store, log, log_format, dict(ranges or {}), run_name).run()
+        log_format = catalogue.load(options.format) if options.format else catalogue.recognise(log)
+        return _Import(store, log, log_format, options, run_name).run()
     finally:
         log.close()
 
 
 class _Import:
     def __init__(
-        self, store: Store, log: LogFile, log_format: LogFormat, ranges: dict[str, Range], run_name: str | None
+        self, store: Store, log: LogFile, log_format: LogFormat, options: ImportOptions, run_name: str | None
     ) -> None:
-        self._store, self._log, self._format, self._ranges = store, log, log_format, ranges
-        self._run_name = run_name
+        self._store, self._log, self._format, self._options = store, log, log_format, options
+        self._ranges, self._run_name = options.ranges, run_name
 
     def run(self) -> Imported:
         content = self._log.digest()
-        settings = json.dumps([sorted(self._log.columns.items()), sorted(self._ranges.items())])
+        options = self._options
+        settings = json.dumps([sorted(options.columns.items()), sorted(options.ranges.items()), options.score])
         fingerprint = compose("import", self._format.name, content, settings)
         existing = self._existing(fingerprint)
         if existing is not None:
@@ -192,7 +184,7 @@ class _Import:
     # -- writing ---------------------------------------------------------------------------------------------------
 
     def _write(self, header: LogHeader, spool: _Spool, content: str, fingerprint: str) -> Imported:
-        primary = header.primary if header.primary in spool.scores else next(iter(spool.scores), None)
+        primary = self._primary(header, spool)
         self._refuse_range(primary, spool)
         planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
         notes = self._notes(header, spool)
@@ -276,16 +268,23 @@ class _Import:
             value = (value - low) / (high - low)
         return replace(score, value=value)
 
+    def _primary(self, header: LogHeader, spool: _Spool) -> str | None:
+        """The score that the verdict uses."""
+        chosen = self._options.score
+        if chosen is not None and chosen not in spool.scores:
+            raise self._log.error(f"--score {chosen}: no such score{suggestion(chosen, spool.scores)}")
+        return chosen or (header.primary if header.primary in spool.scores else next(iter(spool.scores), None))
+
     def _refuse_range(self, primary: str | None, spool: _Spool) -> None:
         """Refuse a primary score whose values are not from 0 to 1, which would not count."""
         for name in self._ranges:
             if name not in spool.scores:
                 raise self._log.error(f"--range {name}: no score {name}{suggestion(name, spool.scores)}")
-        found = spool.scores.get(primary or "")
+        extent = spool.scores.get(primary or "")
         low, high = self._ranges.get(primary or "", (0.0, 1.0))
-        if found is not None and not (low <= found[0] and found[1] <= high):
+        if extent is not None and not (low <= extent[0] and extent[1] <= high):
             raise self._log.error(
-                f"the score {primary} goes from {found[0]:g} to {found[1]:g}, outside {low:g} to {high:g}",
+                f"the score {primary} goes from {extent[0]:g} to {extent[1]:g}, outside {low:g} to {high:g}",
                 f"declare its lowest and highest possible value: --range {primary}=LOWEST..HIGHEST",
             )
 
@@ -301,7 +300,7 @@ class _Import:
             task=header.task,
             notes=tuple(notes),
             columns=self._log.columns,
-            ranges=self._ranges,
+            ranges=dict(self._ranges),
             facts=header.facts,
         )
         return {
@@ -332,10 +331,10 @@ class _Import:
             notes.append(f"not paired, because the same case id has several inputs: {ids}{more}")
         if spool.duplicates:
             notes.append(f"more than once in the log, of which the last counts: {many(spool.duplicates, 'trial')}")
-        for name, found in spool.scores.items():
-            if found is not None and name not in self._ranges and not 0 <= found[0] <= found[1] <= 1:
+        for name, extent in spool.scores.items():
+            if extent is not None and name not in self._ranges and not 0 <= extent[0] <= extent[1] <= 1:
                 option = f"--range {name}=LOWEST..HIGHEST"
-                notes.append(f"the score {name} goes from {found[0]:g} to {found[1]:g}: {option} makes it comparable")
+                notes.append(f"the score {name} goes from {extent[0]:g} to {extent[1]:g}: {option} makes it comparable")
         return notes
 
 
@@ -430,10 +429,10 @@ def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
             yield _SpooledTrial(case, variant, repeat, "", outcome, ())
 
 
-def _widened(found: Range | None, value: float | None) -> Range | None:
+def _widened(extent: Range | None, value: float | None) -> Range | None:
     if value is None or math.isnan(value):
-        return found
-    return (value, value) if found is None else (min(found[0], value), max(found[1], value))
+        return extent
+    return (value, value) if extent is None else (min(extent[0], value), max(extent[1], value))
 
 
 def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:

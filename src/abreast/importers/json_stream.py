@@ -136,10 +136,10 @@ class _Reader:
     def take(self, character: str) -> None:
         if self.skip(character):
             return
-        found = self.next()
-        if not found or _CUT_NUMBER.fullmatch(self._buffer, self._position):
+        following = self.next()
+        if not following or _CUT_NUMBER.fullmatch(self._buffer, self._position):
             raise BadJson(f"ends after {self.at:,} characters, before a {character}", is_truncated=True)
-        raise BadJson(f"expected {character} at character {self.at + 1:,}, got {found}", is_truncated=False)
+        raise BadJson(f"expected {character} at character {self.at + 1:,}, got {following}", is_truncated=False)
 
     def value(self) -> Any:
         if not self.next():

@@ -115,6 +115,12 @@ class LogFile:
                 with (self.path / member if member else self.path).open("rb") as file:
                     yield file
 
+    @contextmanager
+    def text(self, member: str = "") -> Iterator[IO[str]]:
+        """Open the file or a member as text."""
+        with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace", newline="") as text:
+            yield text
+
     def json(self, member: str = "") -> Any:
         """A whole JSON document; for small ones."""
         with self.open(member) as file:
@@ -126,17 +132,17 @@ class LogFile:
 
     def json_values(self, arrays: Collection[str], member: str = "") -> Iterator[tuple[str, Any]]:
         """The members of a large JSON object as path and value; the named arrays item by item. See `json_stream`."""
-        with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace") as text:
+        with self.text(member) as file:
             try:
-                yield from json_stream.values(text, arrays)
+                yield from json_stream.values(file, arrays)
             except json_stream.BadJson as error:
                 raise self._bad_json(error, member) from None
 
     def json_items(self, member: str = "") -> Iterator[Any]:
         """The items of a large JSON array."""
-        with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace") as text:
+        with self.text(member) as file:
             try:
-                yield from json_stream.items(text)
+                yield from json_stream.items(file)
             except json_stream.BadJson as error:
                 raise self._bad_json(error, member) from None
 

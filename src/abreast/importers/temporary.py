@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from abreast.errors import BadInput
-from abreast.importers.importing import Imported, Range, import_log
+from abreast.importers.base import ImportOptions
+from abreast.importers.importing import Imported, import_log
 from abreast.store import Store, open_store
 from abreast.store.run_names import POSITIONS, find_run, matching_runs
 
@@ -29,9 +30,7 @@ class Contenders:
 def contenders(
     names: Sequence[str],
     stores: Sequence[Store],
-    format_name: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    ranges: Mapping[str, Range] | None = None,
+    options: ImportOptions | None = None,
 ) -> Iterator[Contenders]:
     """Import the files among these names into a temporary store, as runs with the names of the files. A name that is
     also a run of `stores` is the run; of a single file, its variants are the contenders."""
@@ -40,10 +39,7 @@ def contenders(
         yield Contenders(names, None, ())
         return
     with tempfile.TemporaryDirectory(prefix="abreast-") as folder, open_store(Path(folder) / "logs.db") as store:
-        imported = [
-            import_log(store, path, format_name, columns, ranges, run_name=str(path))
-            for path in dict.fromkeys(files.values())
-        ]
+        imported = [import_log(store, path, options, run_name=str(path)) for path in dict.fromkeys(files.values())]
         chosen = [
             f"{files[name]}{name.removeprefix(_written(name))}" if name in files else _resolved(stores, name)
             for name in names

@@ -94,6 +94,11 @@ def hide_password(address: Address) -> str:
     return public
 
 
+def complete_address(address: str) -> str:
+    """Return an address with the password that `hide_password` removed, for a process that gets it through a pipe."""
+    return _complete.get(address, address)
+
+
 def named_store(*names: Address | None) -> str | None:
     """Return the first of `names` that is not None, else $ABREAST_STORE if set and not empty, else None."""
     name = next((name for name in names if name is not None), os.environ.get(VARIABLE) or None)
@@ -153,7 +158,7 @@ def _open_url(address: str, engine: str | None) -> Store:
     scheme = address.partition("://")[0]
     by_scheme = "postgres" if scheme == "postgresql" else scheme
     named_store()  # the variable may contain the password that suggested commands and worker processes lack
-    complete = _complete.get(address, address)
+    complete = complete_address(address)
     if engine not in (None, *ENGINES) or (
         engine is None and by_scheme not in ENGINES and by_scheme in plugin_names("store")
     ):

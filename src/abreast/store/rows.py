@@ -40,7 +40,7 @@ def _int64(number: int | None) -> int | None:
     return number if number is None or -(2**63) <= number < 2**63 else None
 
 
-def _known(number: float) -> float | None:
+def _or_null(number: float) -> float | None:
     return number if number == number else None
 
 
@@ -126,10 +126,10 @@ def trial_row(
         failure.blame if failure else None,
         storable(failure.message[:ERROR_LIMIT]) if failure else None,
         _optional_text(answer.model) if answer else None,
-        _known(latency_s if latency_s == latency_s else outcome.service_s),
-        _known(timing.queue_s),
-        _known(timing.backoff_s),
-        _known(outcome.service_s),
+        _or_null(latency_s if latency_s == latency_s else outcome.service_s),
+        _or_null(timing.queue_s),
+        _or_null(timing.backoff_s),
+        _or_null(outcome.service_s),
         timing.attempts,
         timing.in_flight,
         _int64(usage.input_tokens) if usage else None,
@@ -139,8 +139,8 @@ def trial_row(
         answer.cost_usd if answer else None,
         answer.cost_basis if answer else None,
         None,
-        _known(timing.first_started_at),
-        _known(outcome.finished_at),
+        _or_null(timing.first_started_at),
+        _or_null(outcome.finished_at),
         _detail(failure),
         block,
         _int64(usage.reasoning_tokens) if usage else None,

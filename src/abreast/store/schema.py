@@ -31,7 +31,7 @@ TABLES: dict[str, dict[str, str]] = {
         "run_id BIGINT, run TEXT, experiment TEXT, status TEXT, reason TEXT, debug BIGINT, simulated BIGINT, "
         "label TEXT, fingerprint TEXT, planned_trials BIGINT, primary_score TEXT, baseline TEXT, seed BIGINT, "
         "created_at DOUBLE, finished_at DOUBLE, spec TEXT, provenance TEXT, owner TEXT, epoch BIGINT, "
-        "heartbeat_at DOUBLE"
+        "heartbeat_at DOUBLE, in_flight BIGINT"
     ),
     "variants": _columns(
         "run_id BIGINT, variant BIGINT, name TEXT, target TEXT, params TEXT, digest TEXT, occurrence BIGINT"
@@ -160,6 +160,7 @@ def upgrades(dialect: Dialect, version: int) -> Iterable[str]:
         yield from (_create_table(dialect, table) for table in ("artifacts", "judgements"))
         yield _JUDGEMENTS_BY_KEY
     if version < 7:
+        yield _add_column(dialect, "runs", "in_flight")
         yield _create_table(dialect, "controls")
         yield "DROP INDEX IF EXISTS events_of_run"
         yield from _BY_ROW_NUMBER

@@ -177,6 +177,7 @@ class Store(ReusableAnswers, LaterScores, RunControls):
             "owner": owner,
             "epoch": 1,
             "heartbeat_at": now,
+            "in_flight": 0,
         }
         with self.change() as connection:
             insert = partial(schema.insert, connection.dialect)

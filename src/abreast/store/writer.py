@@ -22,7 +22,7 @@ from abreast.store.rows import Row, columns_of
 from abreast.store.runs.leases import Lease
 from abreast.store.views import add_columns
 
-HEARTBEAT_S = 2.0
+HEARTBEAT_S = 1.0
 RETRY_S = 1.0
 LINGER_S = 0.05  # how long rows without a token, such as scores, wait for other rows to share a commit
 
@@ -63,6 +63,7 @@ class Writer:
         on_outage: Callable[[StoreError | None], None],
     ) -> None:
         self.lease = lease
+        self.in_flight = 0  # trials, written with each heartbeat for those who watch the run
         self.failure: StoreError | None = None
         self._vanished: StoreVanished | None = None
         self._on_commit = on_commit
@@ -209,7 +210,10 @@ class Writer:
             if table in tables:
                 connection.executemany(schema.insert(connection.dialect, table, mode), tables[table])
         if now - self._last_heartbeat >= HEARTBEAT_S:
-            connection.execute("UPDATE runs SET heartbeat_at = ? WHERE run_id = ?", (now, self.lease.run_id))
+            connection.execute(
+                "UPDATE runs SET heartbeat_at = ?, in_flight = ? WHERE run_id = ?",
+                (now, self.in_flight, self.lease.run_id),
+            )
             self._last_heartbeat = now
 
     def _check_lease(self, connection: Connection) -> None:

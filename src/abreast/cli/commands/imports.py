@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
 from abreast.cli.command import argument, command
-from abreast.cli.log_options import LOG_OPTIONS, parse_columns, parse_ranges
+from abreast.cli.log_options import LOG_OPTIONS, import_options
 from abreast.output import echo, listings, say
 from abreast.store.address import DEFAULT
 from abreast.text import many
 
 if TYPE_CHECKING:
     from abreast.importers.importing import Imported
-    from abreast.store import Store
 
 
 @command(
@@ -34,20 +33,18 @@ if TYPE_CHECKING:
   abreast import junit.xml --store results.db""",
 )
 def import_files(args: argparse.Namespace) -> None:
+    from abreast.importers.importing import import_log
+
+    options = import_options(args, args.format)
     with store_argument.find_or_create_store(args.store) as store:
-        imported = import_all(store, args.files, args)
+        imported = [import_log(store, Path(file), options) for file in args.files]
         if args.json:
             listings.show_json([asdict(item) for item in imported])
             return
         for item in imported:
             _print(item)
-
-
-def import_all(store: Store, files: list[str], args: argparse.Namespace) -> list[Imported]:
-    from abreast.importers.importing import import_log
-
-    columns, ranges = parse_columns(args.map), parse_ranges(args.range)
-    return [import_log(store, Path(file), args.format, columns, ranges) for file in files]
+        for note in dict.fromkeys(note for item in imported for note in item.notes):
+            say(f"  {note}")
 
 
 def _print(imported: Imported) -> None:
@@ -55,5 +52,3 @@ def _print(imported: Imported) -> None:
         echo(f"{imported.file}: already imported as {imported.run}")
         return
     echo(f"{imported.file}: {many(imported.trials, 'trial')} of {imported.tool} → {imported.run}")
-    for note in imported.notes:
-        say(f"  {note}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
 from abreast.cli.command import TABLE, argument, command, flag
-from abreast.cli.log_options import LOG_OPTIONS, parse_columns, parse_ranges
+from abreast.cli.log_options import LOG_OPTIONS, import_options
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.output import console, echo, emit, listings, while_read
@@ -130,8 +130,7 @@ def compare_runs(args: argparse.Namespace) -> int:
         is_stored = args.store or len(files_among(names)) < len(names)
         addresses = (args.store or [None]) if is_stored else ()
         stores = [stack.enter_context(store_argument.find_store(address)) for address in addresses]
-        logs = contenders(names, stores, None, parse_columns(args.map), parse_ranges(args.range))
-        chosen = stack.enter_context(logs)
+        chosen = stack.enter_context(contenders(names, stores, import_options(args)))
         stores += [chosen.store] if chosen.store else []
         items = compare(stores, chosen.names, args.variant, args.margin)
     unmet = gates.unmet_across(required, items)

@@ -30,6 +30,7 @@ LOCK = argument(
     help="before the first run, write the plan to FILE (default: experiment.lock.json next to experiment.yaml); "
     "if the file exists, report whether this run follows it",
 )
+VIEW = flag("--view", "open a live page of the run in the browser")
 FIXED = (
     "map",
     "case",
@@ -89,10 +90,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--no-pictures", **SHARED["--no-pictures"][1])
     add("--no-artifacts", **SHARED["--no-artifacts"][1])
     add("--json", action="store_true", help="print the result as a JSON list with one object on standard output")
-    parser.set_defaults(lock=None)  # overridden by LOCK
+    parser.set_defaults(lock=None, view=False)  # overridden by LOCK and VIEW
 
 
-@command("run", SPEC, add_options, LOCK, epilog=EPILOG)
+@command("run", SPEC, add_options, LOCK, VIEW, epilog=EPILOG)
 def run(args: argparse.Namespace) -> int:
     from abreast.cli.execution import run_experiment
 
@@ -134,6 +135,7 @@ def check(args: argparse.Namespace) -> None:
         "(default: the last incomplete run)",
     ),
     add_options,
+    VIEW,
 )
 def resume(args: argparse.Namespace) -> int:
     from abreast.cli.execution import run_experiment
@@ -167,6 +169,7 @@ def run_self_test(args: argparse.Namespace) -> int:
     "demo",
     argument("--folder", metavar="DIR", default="demo", help="where to write the example (default: demo)"),
     add_options,
+    VIEW,
 )
 def demo(args: argparse.Namespace) -> int:
     from abreast.cli.execution import run_experiment

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, failure_from_message
+from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by, failure_from_message, tags_of
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Score, Usage
 from abreast.targets.untrusted_json import mapping, mappings
@@ -19,7 +19,6 @@ _ATTACHMENT = "attachment://"
 _SKIPPED = ("events", "events_data.messages", "events_data.calls", "transcript.events")  # large, read and dropped
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-LONGEST_TAG = 60
 
 Json = Mapping[str, Any]
 
@@ -47,43 +46,43 @@ class InspectLog(LogFormat):
         if mapping(spec.get("shards")):
             raise log.error("a sharded log, whose samples are in other files", "import the log of each shard")
         dataset, config = mapping(spec.get("dataset")), mapping(spec.get("config"))
+        epochs = config.get("epochs") or 1
         status, reason = _status(content)
-        return LogHeader(
-            tool="Inspect",
-            tool_version=mapping(spec.get("packages")).get("inspect_ai"),
-            task=str(spec.get("task") or log.path.stem),
-            created_at=_seconds(spec.get("created")),
-            finished_at=_seconds(stats.get("completed_at")),
-            status="complete" if status == "complete" else "incomplete",
-            reason=reason,
-            variants={str(spec.get("model") or "unknown"): _params(spec, mapping(content.get("plan")))},
-            planned_cases=_planned_cases(dataset, config, results),
-            repeats=config.get("epochs") or 1,
-            primary=_primary(spec, results),
-            facts={
-                "commit": mapping(spec.get("revision")).get("commit"),
-                "dirty": mapping(spec.get("revision")).get("dirty"),
-                **{
-                    key: spec[key]
-                    for key in ("task_file", "task_version", "eval_id", "run_id", "tags")
-                    if spec.get(key)
+        with as_written_by("Inspect", log, "the header"):
+            return LogHeader(
+                tool="Inspect",
+                tool_version=mapping(spec.get("packages")).get("inspect_ai"),
+                task=str(spec.get("task") or log.path.stem),
+                created_at=_seconds(spec.get("created")),
+                finished_at=_seconds(stats.get("completed_at")),
+                status="complete" if status == "complete" else "incomplete",
+                reason=reason,
+                variants={str(spec.get("model") or "unknown"): _params(spec, mapping(content.get("plan")))},
+                planned_cases=_planned_cases(dataset, int(epochs), results),
+                repeats=int(epochs),
+                primary=_primary(spec, results),
+                facts={
+                    "commit": mapping(spec.get("revision")).get("commit"),
+                    "dirty": mapping(spec.get("revision")).get("dirty"),
+                    **{
+                        key: spec[key]
+                        for key in ("task_file", "task_version", "eval_id", "run_id", "tags")
+                        if spec.get(key)
+                    },
+                    "dataset": {
+                        key: dataset[key] for key in ("name", "location", "samples") if dataset.get(key) is not None
+                    },
+                    "status": content.get("status"),
+                    "results": _results(results),
                 },
-                "dataset": {
-                    key: dataset[key] for key in ("name", "location", "samples") if dataset.get(key) is not None
-                },
-                "status": content.get("status"),
-                "results": _results(results),
-            },
-        )
+            )
 
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         (variant,) = header.variants
         for sample in _samples(log):
-            try:
-                yield _trial(sample, variant)
-            except (TypeError, ValueError, KeyError, AttributeError) as error:
-                name = f"{sample.get('id')}, epoch {sample.get('epoch')}"
-                raise log.error(f"sample {name}: not as Inspect writes it ({type(error).__name__}: {error})") from None
+            with as_written_by("Inspect", log, f"sample {sample.get('id')}, epoch {sample.get('epoch')}"):
+                trial = _trial(sample, variant)
+            yield trial
 
     def _header_of(self, log: LogFile) -> dict[str, Any]:
         if log.kind == "zip":
@@ -147,17 +146,12 @@ def _case(sample: Json, resolve: Any) -> Case:
     value = _input(resolve(sample.get("input")))
     choices = sample.get("choices")
     target = sample.get("target")
-    metadata = mapping(sample.get("metadata"))
     return Case(
         id=str(sample["id"]),
         input={"question": value, "choices": choices} if choices else value,
         expected=None if target in ("", []) else target[0] if isinstance(target, list) and len(target) == 1 else target,
-        tags={str(key): str(item) for key, item in metadata.items() if _is_tag(item)},
+        tags=tags_of(sample.get("metadata")),
     )
-
-
-def _is_tag(value: Any) -> bool:
-    return isinstance(value, bool) or (isinstance(value, str) and 0 < len(value) <= LONGEST_TAG and "\n" not in value)
 
 
 def _input(value: Any) -> Any:
@@ -288,13 +282,14 @@ def _status(content: Json) -> tuple[str, str | None]:
     return "incomplete", "Inspect did not finish this log: it was killed, or still runs"
 
 
-def _planned_cases(dataset: Json, config: Json, results: Json) -> int | None:
+def _planned_cases(dataset: Json, epochs: int, results: Json) -> int | None:
     """How many samples the run had selected."""
     ids = dataset.get("sample_ids")
     if isinstance(ids, list) and ids:
         return len(ids)
     total = results.get("total_samples")
-    return int(total) // (config.get("epochs") or 1) if total else dataset.get("samples")
+    planned = int(total) // epochs if total else dataset.get("samples")
+    return None if planned is None else int(planned)
 
 
 def _primary(spec: Json, results: Json) -> str | None:

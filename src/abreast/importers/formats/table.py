@@ -67,7 +67,7 @@ class Table(LogFormat):
         first = next(_rows(log), None)
         if first is None:
             raise log.error("the table has no rows")
-        columns = _Columns(log, first[1])
+        columns = _TableColumns(log, first[1])
         if not columns.of["score"]:
             names = ", ".join(map(str, first[1]))
             raise log.error(f"no column with a score (columns: {names})", "add --map score=COLUMN")
@@ -76,11 +76,11 @@ class Table(LogFormat):
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         columns = None
         for number, row in _rows(log):
-            columns = columns or _Columns(log, row)
+            columns = columns or _TableColumns(log, row)
             yield _TableRow(log, columns, number, row).trial()
 
 
-class _Columns:
+class _TableColumns:
     """The columns of each field: those that the user mapped, else those with the usual names."""
 
     def __init__(self, log: LogFile, first: Row) -> None:
@@ -103,7 +103,7 @@ class _Columns:
 
 
 class _TableRow:
-    def __init__(self, log: LogFile, columns: _Columns, number: int, row: Row) -> None:
+    def __init__(self, log: LogFile, columns: _TableColumns, number: int, row: Row) -> None:
         self._log, self._columns, self._number, self._row = log, columns, number, row
 
     def trial(self) -> LoggedTrial:
@@ -198,8 +198,8 @@ def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:
                 raise log.error(f"line {number:,}: not an object with columns")
             yield number, value
         return
-    with log.open() as file:
-        table = _table(io.TextIOWrapper(file, "utf-8-sig", "replace", newline=""), log)
+    with log.text() as file:
+        table = _table(file, log)
         names: list[str] = next(table, [])
         for row in table:
             if not row:

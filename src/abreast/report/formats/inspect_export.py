@@ -20,7 +20,6 @@ from abreast.store import Store
 from abreast.text import storable
 
 VERSION = 2  # of the log format
-_STATUS = {"complete": "success", "stopped_early": "success", "running": "started"}
 _TOKENS = {  # columns by Inspect's names
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -204,13 +203,21 @@ class _LogWriter:
     def _plan(self) -> Json:
         return {"name": "plan", "steps": [{"solver": self._rows.targets[self._variant]}]}
 
+    def _status(self) -> str:
+        """`success` also if infrastructure failed, as in Inspect."""
+        run = self._rows.meta
+        if run["status"] == "running":
+            return "started"
+        is_whole = run["status"] == "stopped_early" or int(self._rows.present.sum()) == self._rows.planned
+        return "success" if is_whole else "cancelled"
+
     def _ending(self) -> Json:
         run, primary = self._rows.meta, self._rows.primary
         names = sorted(self._values, key=lambda name: (name != primary, name))
         total = self._rows.planned_cases * self._rows.repeats
         done = sum(summary["error"] is None for summary in self._summaries)
         return {
-            "status": _STATUS.get(run["status"], "cancelled"),
+            "status": self._status(),
             "results": {
                 "total_samples": total,
                 "completed_samples": done,

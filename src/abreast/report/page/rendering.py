@@ -19,9 +19,10 @@ from abreast.text import many, printable
 
 
 @cache
-def environment() -> jinja2.Environment:
+def environment(*packages: str) -> jinja2.Environment:
+    """The templates of these packages and of the report."""
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("abreast.report.page"),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(name) for name in (*packages, "abreast.report.page")]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -57,11 +57,11 @@ class ChangeQueries(QueryGroup):
     def trials_since(self, run_id: int, revision: str, most: int = MOST_CHANGES) -> list[dict[str, Any]]:
         """Trials, without their texts; the key is `position`."""
         return self._store.dicts(
-            "SELECT t.position, c.id AS case_id, t.variant, t.repeat, t.block, t.status, t.error_kind, t.error_blame, "
-            "t.error, t.model, t.queue_s, t.backoff_s, t.service_s, t.attempts, t.in_flight, t.input_tokens, "
-            "t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, t.cost_basis, t.reused_from, "
-            f"t.started_at, t.finished_at FROM trials t JOIN {CASE} WHERE t.run_id = ? AND t.seq > ? "
-            "ORDER BY t.seq LIMIT ?",
+            "SELECT t.seq, t.position, c.id AS case_id, t.variant, t.repeat, t.block, t.status, t.error_kind, "
+            "t.error_blame, t.error, t.model, t.queue_s, t.backoff_s, t.service_s, t.attempts, t.in_flight, "
+            "t.input_tokens, t.output_tokens, t.cache_read_tokens, t.cache_write_tokens, t.cost_usd, "
+            f"t.cost_basis, t.reused_from, t.started_at, t.finished_at FROM trials t JOIN {CASE} "
+            "WHERE t.run_id = ? AND t.seq > ? ORDER BY t.seq LIMIT ?",
             (run_id, Revision.parse(revision).trials, most),
         )
 

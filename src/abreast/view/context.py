@@ -1,0 +1,35 @@
+"""What the handlers of all pages use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+
+from abreast.errors import BadInput
+from abreast.view.live.follower import Followers
+from abreast.view.reading import StoreReader
+from abreast.view.rendering import render
+
+READER = web.AppKey("reader", StoreReader)
+FOLLOWERS = web.AppKey("followers", Followers)
+READ_ONLY = web.AppKey("read_only", bool)
+STORE_NAME = web.AppKey("store_name", str)
+
+
+def html(request: web.Request, template: str, status: int = 200, **values: object) -> web.Response:
+    """A page rendered from a template."""
+    app = request.app
+    text = render(template, store=app[STORE_NAME], read_only=app[READ_ONLY], **values)
+    return web.Response(text=text, content_type="text/html", status=status)
+
+
+async def json_body(request: web.Request) -> dict[str, Any]:
+    """The object that a request contains."""
+    try:
+        body = await request.json()
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise BadInput("the request is not a JSON object")
+    return body

@@ -1,0 +1,212 @@
+"""Followers of runs that somebody watches. They render the parts of the page that changed, once for all who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from abreast.errors import AbreastError
+from abreast.store import Store, open_store
+from abreast.store.queries.changes import Revision
+from abreast.view.live import sections
+from abreast.view.live.run_progress import RunProgress
+from abreast.view.reading import StoreReader
+
+REFRESH_S = 0.25  # between two refreshes of the progress
+CHECK_S = 1.0  # without changes, after this time
+ANALYSIS_SHARE = 0.2  # of the time
+KEPT_S = 30.0  # how long the results of a run that nobody watches are kept
+
+
+class Fragment(NamedTuple):
+    """A part of the page, and how far the rows that it shows had been read."""
+
+    html: Markup
+    revision: Revision
+
+
+class Update(NamedTuple):
+    """Changed parts of the page. After them, the page shows everything up to the revision."""
+
+    fragments: dict[str, Markup]
+    revision: str
+
+
+def is_newer(revision: Revision, other: Revision) -> bool:
+    """Whether a revision includes a row that the other does not."""
+    return any(mine > theirs for mine, theirs in zip(revision, other, strict=True))
+
+
+class RunFollower:
+    """Follows one run in a thread until it is closed."""
+
+    def __init__(self, reader: StoreReader, analyst: StoreReader, run: str, read_only: bool) -> None:
+        self.run = run
+        self._reader, self._analyst, self._read_only = reader, analyst, read_only
+        self._fragments: dict[str, Fragment] = {}
+        self._changed = threading.Condition()
+        self._closing = threading.Event()
+        self._analysis: Future[None] | None = None
+        self._analysed = Revision()
+        self._analysis_due = 0.0
+        self._was_running: bool | None = None
+        self._listeners: set[Callable[[], object]] = set()
+        self._thread = threading.Thread(target=self._work, name=f"abreast-follow-{run}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    @contextmanager
+    def notifying(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Call the listener, in another thread, when fragments changed."""
+        with self._changed:
+            self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._listeners.discard(listener)
+
+    def fragments(self) -> dict[str, Fragment]:
+        with self._changed:
+            return dict(self._fragments)
+
+    def wait_for_first(self, seconds: float) -> None:
+        """Wait until the first fragments are rendered."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._fragments), seconds)
+
+    def _publish(self, fragments: dict[str, Markup], revision: Revision) -> None:
+        with self._changed:
+            changed = False
+            for name, html in fragments.items():
+                old = self._fragments.get(name)
+                changed = changed or old is None or old.html != html
+                self._fragments[name] = Fragment(html, revision)
+            self._changed.notify_all()
+            listeners = list(self._listeners) if changed else []
+        for listener in listeners:
+            listener()
+
+    def _work(self) -> None:
+        store = open_store(self._reader.address, self._reader.engine)
+        progress: RunProgress | None = None
+        while not self._closing.is_set():
+            began = time.monotonic()
+            try:
+                progress = self._refresh(store, progress)
+                took = time.monotonic() - began
+                self._closing.wait(max(REFRESH_S, 3 * took) - took)
+                store.wait_for_change(CHECK_S)
+            except Exception as error:  # noqa: BLE001 - such as a store that cannot be reached: look again
+                progress = None
+                self._publish({"problem": sections.problem(error)}, Revision())
+                self._closing.wait(CHECK_S)
+        with suppress(AbreastError):
+            store.close()
+
+    def _refresh(self, store: Store, progress: RunProgress | None) -> RunProgress:
+        run = store.run(self.run)
+        now = time.monotonic()
+        progress = progress or RunProgress(store, int(run["run_id"]), int(run["planned_trials"]))
+        progress.update(store, now)
+        self._publish(sections.progress_sections(store, run, progress, self._read_only), progress.revision)
+        is_running = run["status"] == "running"
+        is_outdated = is_newer(progress.revision, self._analysed) or self._was_running is not is_running
+        is_due = (self._analysis is None or self._analysis.done()) and (now >= self._analysis_due or not is_running)
+        if is_outdated and is_due:
+            self._analysed, self._was_running = progress.revision, is_running
+            self._analysis = self._analyst.submit(self._analyse, progress.revision)
+        return progress
+
+    def _analyse(self, store: Store, revision: Revision) -> None:
+        began = time.monotonic()
+        try:
+            fragments = sections.result_sections(store, self.run)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the page must not wait for a result forever
+            fragments = {"verdict": sections.problem(error)}
+        took = time.monotonic() - began
+        self._analysis_due = time.monotonic() + max(REFRESH_S, took / ANALYSIS_SHARE)
+        self._publish(fragments, revision)
+
+    def update_since(self, seen: dict[str, Markup], known: Revision) -> Update:
+        """The fragments that a page has not seen; `known` is how far it had been updated before it connected."""
+        fragments = self.fragments()
+        changed = {}
+        for name, fragment in fragments.items():
+            has_seen = seen.get(name) == fragment.html
+            is_known = name not in seen and name not in sections.TIMED and not is_newer(fragment.revision, known)
+            if not has_seen and not is_known:
+                changed[name] = fragment.html
+            seen[name] = fragment.html
+        if len(fragments) < len(sections.NAMES):
+            return Update(changed, str(Revision()))
+        revisions = (fragment.revision for fragment in fragments.values())
+        return Update(changed, str(Revision(*map(min, zip(*revisions, strict=True)))))
+
+
+class Followers:
+    """The followers of the runs that are being watched, and for a while of those that were."""
+
+    def __init__(self, reader: StoreReader, read_only: bool) -> None:
+        self._reader, self._read_only = reader, read_only
+        self._analyst = StoreReader(reader.address, reader.engine, threads=1, name="abreast-analyst")
+        self._active: dict[str, RunFollower] = {}
+        self._watchers: dict[str, int] = {}
+        self._expiry: dict[str, asyncio.TimerHandle] = {}
+
+    def of(self, run: str) -> RunFollower:
+        """The follower of a run, which is kept for a while."""
+        if run not in self._active:
+            self._active[run] = RunFollower(self._reader, self._analyst, run, self._read_only)
+        self._expire_later(run)
+        return self._active[run]
+
+    async def updates(self, run: str, known: Revision) -> AsyncGenerator[Update | None]:
+        """Yield what a page has not seen yet, whenever something changed; None if nothing did for a while."""
+        follower, loop, changed = self.of(run), asyncio.get_running_loop(), asyncio.Event()
+        self._watchers[run] = self._watchers.get(run, 0) + 1
+        seen: dict[str, Markup] = {}
+        try:
+            with follower.notifying(lambda: loop.call_soon_threadsafe(changed.set)):
+                changed.set()
+                while True:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(changed.wait(), 10.0)
+                    if not changed.is_set():
+                        yield None
+                        continue
+                    changed.clear()
+                    if (update := follower.update_since(seen, known)).fragments:
+                        yield update
+        finally:
+            self._watchers[run] -= 1
+            self._expire_later(run)
+
+    def _expire_later(self, run: str) -> None:
+        if run in self._expiry:
+            self._expiry.pop(run).cancel()
+        self._expiry[run] = asyncio.get_running_loop().call_later(KEPT_S, self._expire, run)
+
+    def _expire(self, run: str) -> None:
+        if self._watchers.get(run):
+            return
+        follower = self._active.pop(run)
+        self._expiry.pop(run)
+        asyncio.get_running_loop().run_in_executor(None, follower.close)
+
+    def close(self) -> None:
+        for handle in self._expiry.values():
+            handle.cancel()
+        for follower in self._active.values():
+            follower.close()
+        self._analyst.close()

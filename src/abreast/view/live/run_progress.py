@@ -1,0 +1,140 @@
+"""The progress of a run, counted from the rows that were added since the last look."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from abreast.store import Store
+from abreast.store.queries.changes import MOST_CHANGES, Revision
+from abreast.store.queries.runs import StoredEvent
+
+RATE_OVER_S = 15.0
+_OUTCOMES = ("ok", "own failure", "infrastructure", "skipped", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class VariantProgress:
+    name: str
+    planned: int
+    ok: int
+    own_failures: int
+    infrastructure: int  # failures that are not the variant's fault
+    skipped: int
+
+    @property
+    def done(self) -> int:
+        return self.ok + self.own_failures + self.infrastructure + self.skipped
+
+
+class RunProgress:
+    """The outcomes of a run's trials, and its events, kept up to date."""
+
+    def __init__(self, store: Store, run_id: int, planned: int) -> None:
+        self.revision = Revision()
+        self._run_id = run_id
+        self._variants = [variant.name for variant in store.queries.variants(run_id)]
+        self._planned = planned
+        self._outcome = np.full(planned, -1, dtype=np.int8)  # index in `_OUTCOMES`
+        self._reused = np.zeros(planned, dtype=np.bool_)
+        self._cost = np.zeros(planned)
+        self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
+        self._recent: deque[tuple[float, int]] = deque()
+        self.events: list[StoredEvent] = []
+        self._load(store)
+
+    def _load(self, store: Store) -> None:
+        self.revision = store.queries.revision(self._run_id)
+        self.events = store.queries.events(self._run_id)
+        columns = store.queries.trial_columns(self._run_id)
+        rows = zip(
+            *(columns[name].tolist() for name in ("position", "status", "error_kind", "error_blame")),
+            *(columns[name].tolist() for name in ("cost_usd", "included", "reused")),
+            strict=True,
+        )
+        for row in rows:
+            self._set(*row)
+
+    def update(self, store: Store, now: float) -> None:
+        """Read what was added since the last update. `now` is in seconds by a monotonic clock."""
+        last = store.queries.revision(self._run_id)
+        while self.revision.trials < last.trials:
+            rows = store.queries.trials_since(self._run_id, str(self.revision))
+            for row in rows:
+                is_included = row["cost_basis"] == "included"
+                is_reused = row["reused_from"] is not None
+                values = (row["status"], row["error_kind"], row["error_blame"], row["cost_usd"])
+                self._set(row["position"], *values, is_included, is_reused)
+            if len(rows) < MOST_CHANGES:
+                break
+            self.revision = self.revision._replace(trials=rows[-1]["seq"])
+        if self.revision.events < last.events:
+            self.events += store.queries.events_since(self._run_id, str(self.revision))
+        self.revision = last
+        if not self._recent or now - self._recent[-1][0] >= 0.2:
+            self._recent.append((now, self.executed))
+            while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
+                self._recent.popleft()
+
+    def _set(
+        self,
+        position: int,
+        status: str,
+        kind: str | None,
+        blame: str | None,
+        cost: float | None,
+        is_included: bool,
+        is_reused: bool,
+    ) -> None:
+        if not 0 <= position < self._planned:
+            return
+        outcome = status if status != "error" else "own failure" if blame == "variant" else "infrastructure"
+        self._outcome[position] = _OUTCOMES.index(outcome)
+        self._reused[position] = is_reused
+        is_paid = cost is not None and not math.isnan(cost) and not is_included and not is_reused
+        self._cost[position] = cost if is_paid else 0.0
+        if status == "error":
+            self._errors[position] = (str(kind), str(blame))
+        else:
+            self._errors.pop(position, None)
+
+    def by_variant(self) -> list[VariantProgress]:
+        count = max(1, len(self._variants))
+        progress = []
+        for index, name in enumerate(self._variants):
+            outcomes = self._outcome[index::count]
+            ok, own, infrastructure, skipped = (int((outcomes == number).sum()) for number in range(4))
+            progress.append(VariantProgress(name, len(outcomes), ok, own, infrastructure, skipped))
+        return progress
+
+    def errors(self) -> Counter[tuple[int, str, str]]:
+        """The number of failed trials by variant, kind and blame."""
+        count = max(1, len(self._variants))
+        return Counter((position % count, kind, blame) for position, (kind, blame) in self._errors.items())
+
+    @property
+    def done(self) -> int:
+        return int(((self._outcome >= 0) & (self._outcome < 4)).sum())
+
+    @property
+    def executed(self) -> int:
+        return int(((self._outcome >= 0) & (self._outcome < 4) & ~self._reused).sum())
+
+    @property
+    def remaining(self) -> int:
+        return self._planned - self.done
+
+    @property
+    def cost_usd(self) -> float:
+        """What the trials cost, without reused ones, those that a subscription pays, and retried attempts."""
+        return float(self._cost.sum())
+
+    def rate(self) -> float | None:
+        """Trials per second; None if it is not known yet."""
+        if len(self._recent) < 2 or self._recent[-1][0] - self._recent[0][0] < 1.0:
+            return None
+        (begin, before), (end, after) = self._recent[0], self._recent[-1]
+        return max(0.0, (after - before) / (end - begin))

@@ -1,0 +1,220 @@
+"""The sections of a run's page, rendered from the store."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from abreast.analyse.decision.interim import RUNNING, why_no_verdict_yet
+from abreast.analyse.run import Analysis, analyse
+from abreast.analyse.variants import VariantSummary
+from abreast.errors import AbreastError
+from abreast.report import charts
+from abreast.report.charts.drawing import Picture
+from abreast.report.page import tables
+from abreast.report.words import variant_figures as figures
+from abreast.report.words import verdict_sentence as sentences
+from abreast.report.words.flags import flag_lines
+from abreast.report.words.run_facts import run_facts
+from abreast.store import Store
+from abreast.store.queries.runs import StoredEvent
+from abreast.view.live import timeline
+from abreast.view.live.run_progress import RunProgress
+from abreast.view.rendering import environment
+
+PROGRESS = ("problem", "status", "progress", "activity", "errors", "events", "controls")
+RESULTS = ("verdict", "charts", "figures", "facts")
+NAMES = (*PROGRESS, *RESULTS)
+TIMED = ("status", "activity")  # these change without a new row
+_INTERIM_CHARTS = ("closing", "difference", "outcomes", "latency")  # drawn before the run ends
+_CHARTS_WITHOUT_VERDICT = ("outcomes", "latency")
+
+
+def _section(name: str, **values: Any) -> Markup:
+    return Markup(environment().get_template(f"sections/{name}.html.j2").render(**values))
+
+
+def problem(error: Exception) -> Markup:
+    if isinstance(error, AbreastError):
+        return _section("problem", message=error.message, fix=error.fix)
+    return _section("problem", message=f"{type(error).__name__}: {error}", fix="")
+
+
+# -- while the run is executed -----------------------------------------------------------------------------------------
+
+
+def progress_sections(
+    store: Store, run: Mapping[str, Any], progress: RunProgress, read_only: bool
+) -> dict[str, Markup]:
+    run_id = int(run["run_id"])
+    events = progress.events
+    is_running = run["status"] == RUNNING
+    is_paused = is_running and _is_paused(events)
+    limits = timeline.limit_events(events)
+    end = time.time() if is_running else run["finished_at"] or time.time()
+    picture = timeline.picture(limits, run["created_at"], end)
+    return {
+        "problem": Markup(),
+        "status": _section("status", run=run, is_paused=is_paused, facts=_status_facts(run)),
+        "progress": _section("progress", variants=progress.by_variant()),
+        "activity": _section("activity", facts=_activity(store, run, progress)),
+        "errors": _section("errors", table=_errors(store, run_id, progress)),
+        "events": _section("events", rows=timeline.listed(limits), count=len(limits), figure=_figure(picture, "")),
+        "controls": _section(
+            "controls",
+            run=run["run"],
+            is_running=is_running,
+            is_paused=is_paused,
+            is_over=run["status"] in ("complete", "stopped_early"),
+            read_only=read_only,
+            store=store.quoted_address,
+        ),
+    }
+
+
+def _is_paused(events: Sequence[StoredEvent]) -> bool:
+    """Whether the last control of the execution under way paused it."""
+    for event in reversed(events):
+        if event.kind == "control":
+            return bool(event.detail["is_paused"])
+        if event.kind == "run_started":
+            return False
+    return False
+
+
+def _status_facts(run: Mapping[str, Any]) -> list[str]:
+    provenance = json.loads(run["provenance"])
+    commit = provenance.get("commit")
+    facts = [
+        f"started {time.strftime('%Y-%m-%d %H:%M', time.gmtime(run['created_at']))} UTC",
+        f"commit {commit[:10]}{' with uncommitted changes' if provenance.get('dirty') else ''}" if commit else "",
+        f"label {run['label']}" if run["label"] else "",
+        run["reason"] or "",
+    ]
+    return [fact for fact in facts if fact]
+
+
+def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress) -> list[tuple[str, str]]:
+    """Titles and figures: progress, throughput, in flight, spend and estimated end."""
+    run_id, rate, is_running = int(run["run_id"]), progress.rate(), run["status"] == RUNNING
+    facts = [("trials", f"{progress.done:,} of {run['planned_trials']:,}")]
+    if is_running:
+        facts.append(("per second", "measuring" if rate is None else f"{rate:,.1f}"))
+        facts.append(("in flight", f"{run['in_flight'] or 0:,}"))
+    spent = progress.cost_usd + sum(store.spent_on_retries(run_id, len(progress.by_variant())))
+    if progress.revision.judgements:
+        spent += sum(row["cost_usd"] or 0.0 for row in store.queries.judge_totals(run_id))
+    budget = _budget(run, progress.events)
+    if spent or budget:
+        facts.append(("spent", figures.dollars(spent) + (f" of {figures.dollars(budget)}" if budget else "")))
+    if is_running and progress.remaining:
+        left = progress.remaining / rate if rate else None
+        ends = "" if left is None else time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + left))
+        facts.append(("expected end", ends or "unknown"))
+    return facts
+
+
+def _budget(run: Mapping[str, Any], events: Sequence[StoredEvent]) -> float | None:
+    """The dollars that the run may spend now."""
+    budget = (json.loads(run["spec"]).get("limits") or {}).get("budget_usd")
+    for event in events:
+        value = event.detail.get("value") if event.kind == "control" and event.detail.get("is_applied") else None
+        if isinstance(value, dict) and "budget_usd" in value:
+            budget = value["budget_usd"]
+    return budget
+
+
+def _errors(store: Store, run_id: int, progress: RunProgress) -> dict[str, Any] | None:
+    errors, names = progress.errors(), [item.name for item in progress.by_variant()]
+    rows = [
+        (kind, sentences.BLAMES.get(blame, blame), *(f"{errors[index, kind, blame]:,}" for index in range(len(names))))
+        for kind, blame in sorted({(kind, blame) for _, kind, blame in errors})
+    ]
+    return tables.table(("kind", "cause", *names), rows) if rows else None
+
+
+# -- the results so far ------------------------------------------------------------------------------------------------
+
+
+def result_sections(store: Store, run: str) -> dict[str, Markup]:
+    analysis = analyse(store, run)
+    withheld = why_no_verdict_yet(analysis)
+    return {
+        "verdict": _verdict(analysis, withheld),
+        "charts": _section("charts", groups=_charts(analysis, withheld)),
+        "figures": _figures(analysis),
+        "facts": _section("facts", facts=run_facts(analysis, store.queries.events(analysis.rows.run_id))),
+    }
+
+
+def _verdict(analysis: Analysis, withheld: str) -> Markup:
+    is_running = analysis.run["status"] == RUNNING
+    items = [] if withheld else analysis.comparisons
+    headline = [line for line in sentences.verdict_lines(analysis) if line != sentences.SIMULATED]
+    mark = charts.mark(analysis)
+    closing = [] if withheld else charts.pictures(analysis)["closing"]
+    return _section(
+        "verdict",
+        verdicts=[
+            {
+                "word": item.verdict.word,
+                "sentence": sentences.sentence(item),
+                "advice": [] if is_running else sentences.notes(analysis, item),
+                "aside": "" if is_running else sentences.cost_and_latency(item),
+            }
+            for item in items
+        ],
+        preface=[*sentences.preface(analysis), *sentences.circumstances(analysis)] if items else [],
+        headline=[] if withheld or items else headline,
+        withheld=withheld,
+        is_running=is_running,
+        scores=_scores(analysis),
+        flags=flag_lines(analysis),
+        waiting=max((item.waiting for item in analysis.comparisons), default=0),
+        closing=[_figure(picture, mark) for picture in closing],
+        banner=mark,
+        is_debug=bool(analysis.run["debug"]),
+    )
+
+
+def _scores(analysis: Analysis) -> list[tuple[str, str]]:
+    """The mean score of each variant, without an interval, which would not be valid at every look."""
+    return [] if analysis.score_name is None else [(item.name, _score(item)) for item in analysis.variants]
+
+
+def _score(item: VariantSummary) -> str:
+    if item.score is not None:
+        return f"{item.score.estimate:.1%}"
+    return sentences.ALL_FAILED if item.all_failed else "no score yet"
+
+
+def _charts(analysis: Analysis, withheld: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Pictures by kind; `closing` is part of the verdict."""
+    kinds = _CHARTS_WITHOUT_VERDICT if withheld else _INTERIM_CHARTS
+    mark = charts.mark(analysis)
+    return [
+        (kind, [figure for picture in group if (figure := _figure(picture, mark))])
+        for kind, group in charts.pictures(analysis).items()
+        if kind != "closing" and (kind in kinds or analysis.run["status"] != RUNNING)
+    ]
+
+
+def _figure(picture: Picture | None, mark: str) -> dict[str, Any] | None:
+    return None if picture is None else {"picture": picture, "svg": Markup(picture.inline(mark))}
+
+
+def _figures(analysis: Analysis) -> Markup:
+    others = figures.other_scores(analysis) if analysis.further else None
+    is_running = analysis.run["status"] == RUNNING
+    return _section(
+        "figures",
+        variants=None if is_running else tables.variants(analysis),
+        score_name=analysis.score_name,
+        further=tables.table(*others) if others and not is_running else None,
+        segments=[] if is_running else tables.segments(analysis, False),
+        waits=tables.waits(analysis),
+    )

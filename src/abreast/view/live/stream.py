@@ -1,0 +1,61 @@
+"""Server-sent events of a run's page, and its controls."""
+
+from __future__ import annotations
+
+import json
+from contextlib import aclosing, suppress
+
+from aiohttp import web
+
+from abreast.errors import BadInput
+from abreast.experiment.control import control_run, parse_settings
+from abreast.store import Store
+from abreast.store.queries.changes import Revision
+from abreast.store.runs.controls import ACTIONS, Control
+from abreast.view.context import FOLLOWERS, READER, json_body
+from abreast.view.live.follower import Update
+
+RETRY_MS = 1000  # until a browser reconnects
+
+routes = web.RouteTableDef()
+
+
+@routes.get("/runs/{run}/stream")
+async def stream(request: web.Request) -> web.StreamResponse:
+    """Send the sections of the page that changed.
+
+    The id of an event is the store's revision up to which the page is complete. A browser that reconnects sends the
+    last one, and gets everything that is newer.
+    """
+    known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
+    updates = request.app[FOLLOWERS].updates(request.match_info["run"], Revision.parse(known))
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    await response.write(f"retry: {RETRY_MS}\n\n".encode())
+    with suppress(ConnectionResetError):  # the page was closed
+        async with aclosing(updates):
+            async for update in updates:
+                await response.write(_event(update))
+    return response
+
+
+def _event(update: Update | None) -> bytes:
+    if update is None:
+        return b": still here\n\n"
+    return f"id: {update.revision}\nevent: sections\ndata: {json.dumps(update.fragments)}\n\n".encode()
+
+
+@routes.post("/runs/{run}/controls")
+async def control(request: web.Request) -> web.Response:
+    """Request a control of the process that executes the run, and return its answer."""
+    body = await json_body(request)
+    if body.get("action") not in ACTIONS:
+        raise BadInput(f"choose one of {', '.join(ACTIONS)}")
+    answered = await request.app[READER].read(_control, request.match_info["run"], body["action"], body.get("settings"))
+    return web.json_response({**answered._asdict(), "is_applied": answered.applied_at is not None})
+
+
+def _control(store: Store, run: str, action: str, settings: object) -> Control:
+    if action == "set" and not (isinstance(settings, list) and all(isinstance(word, str) for word in settings)):
+        raise BadInput("set: names no setting", "use NAME=VALUE, such as parallel=8")
+    return control_run(store, run, action, parse_settings(settings) if isinstance(settings, list) else None)

@@ -1,0 +1,118 @@
+"""The server of the live page."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import secrets
+from dataclasses import dataclass
+from functools import cache
+
+from aiohttp import web
+
+from abreast.errors import AbreastError, BadInput
+from abreast.store import Store
+from abreast.store.address import display_address
+from abreast.view import rendering
+from abreast.view.context import FOLLOWERS, READ_ONLY, READER, STORE_NAME, html
+from abreast.view.live import stream
+from abreast.view.live.follower import Followers
+from abreast.view.pages import run, runs
+from abreast.view.reading import StoreReader
+from abreast.view.security import AccessPolicy, Handler, is_loopback, protect
+
+PORT = 8420
+PORTS_TRIED = 20
+LARGEST_REQUEST = 1_000_000  # bytes
+_TYPES = {".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    host: str = "127.0.0.1"
+    port: int | None = None  # None: the first free one
+    needs_token: bool = False  # always so unless only this machine can connect
+    read_only: bool = False
+
+
+class ViewServer:
+    """Serves the pages of one store until it is closed."""
+
+    def __init__(self, store: Store, options: ViewOptions) -> None:
+        self._options = options
+        needs_token = options.needs_token or not is_loopback(options.host)
+        self._token = secrets.token_urlsafe(24) if needs_token else ""
+        self._reader = StoreReader(store.address, store.engine)
+        self._followers = Followers(self._reader, options.read_only)
+        policy = AccessPolicy(options.host, self._token, options.read_only)
+        self._app = web.Application(middlewares=[policy.middleware, _explain_errors], client_max_size=LARGEST_REQUEST)
+        self._app.on_response_prepare.append(protect)
+        self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
+        self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
+        for module in (runs, run, stream):
+            self._app.add_routes(module.routes)
+        self._app.router.add_get("/static/{name}", _static)
+        self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.5)
+        self.port = 0
+
+    async def start(self, run: str | None = None) -> str:
+        """Start to listen; return the address to open, of a run or of the list of all."""
+        await self._runner.setup()
+        self.port = await self._listen()
+        host = "localhost" if self._options.host in ("0.0.0.0", "::") else self._options.host
+        host = f"[{host}]" if ":" in host else host
+        path = rendering.run_path(run) if run else "/"
+        return f"http://{host}:{self.port}{path}" + (f"?token={self._token}" if self._token else "")
+
+    async def _listen(self) -> int:
+        asked = self._options.port
+        for port in range(PORT, PORT + PORTS_TRIED) if asked is None else [asked]:
+            try:
+                site = web.TCPSite(self._runner, self._options.host, port)
+                await site.start()
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE and asked is None:
+                    continue
+                raise BadInput(f"--port {port}: {error.strerror}", "choose another with --port") from None
+            port = self._runner.addresses[-1][1]
+            return int(port)
+        raise BadInput(f"the ports {PORT} to {PORT + PORTS_TRIED - 1} are in use", "choose one with --port")
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+        await asyncio.to_thread(self._close_stores)
+
+    def _close_stores(self) -> None:
+        self._followers.close()
+        self._reader.close()
+
+
+@web.middleware
+async def _explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer an `AbreastError` with its message, as a page or, to scripts, as JSON."""
+    try:
+        return await handler(request)
+    except AbreastError as error:
+        status = 400 if isinstance(error, BadInput) else 409
+        if request.method == "POST" or request.headers.get("Sec-Fetch-Dest") == "empty":
+            return web.json_response({"message": error.message, "fix": error.fix}, status=status)
+        status = 404 if request.method == "GET" else status
+        return html(request, "problem.html.j2", status, title="Not found", message=error.message, fix=error.fix)
+
+
+@cache
+def _static_file(name: str) -> tuple[str, str] | None:
+    path = rendering.STATIC / name
+    if path.parent != rendering.STATIC or path.suffix not in _TYPES or not path.is_file():
+        return None
+    return path.read_text(encoding="utf-8"), _TYPES[path.suffix]
+
+
+async def _static(request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    if name == "style.css":
+        return web.Response(text=rendering.style_sheet(), content_type="text/css")
+    file = _static_file(name)
+    if file is None:
+        raise web.HTTPNotFound
+    return web.Response(text=file[0], content_type=file[1])

@@ -1,0 +1,256 @@
+"""The live page of a run: it follows the run, misses nothing after a reconnect, and claims only what is valid."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from abreast import Experiment
+from abreast.analyse.decision.interim import why_no_verdict_yet
+from abreast.analyse.run import Analysis, analyse
+from abreast.report.words.verdict_sentence import verdict_lines
+from abreast.store import open_store
+from abreast.store.queries.changes import Revision
+from abreast.store.queries.runs import StoredEvent
+from abreast.view.live import sections
+from abreast.view.live.follower import is_newer
+from abreast.view.live.timeline import limit_events, picture, words
+from conftest import Folder
+from test_controls import start
+from view_server import LivePage, live_page
+
+OWNER = {"place": "another machine|1", "pid": 1}  # alive as long as its heartbeat
+ENDLESS = """\
+cases: cases.jsonl
+variants:
+  plain: {target: simulated, accuracy: 0.5, latency: 0.1}
+  better: {target: simulated, accuracy: 0.95, latency: 0.1}
+scorers: [exact]
+limits: {parallel: 1}
+"""
+
+
+def text_of(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+class Watcher:
+    """A browser's view of a run: the newest version of each section."""
+
+    def __init__(self, events: Iterator[tuple[str, dict[str, str]]]) -> None:
+        self._events = events
+        self.sections: dict[str, str] = {}
+        self.last_id = ""
+
+    def until(self, name: str, pattern: str) -> str:
+        """Read events until a section contains the pattern."""
+        deadline = time.monotonic() + 60
+        while not re.search(pattern, text := text_of(self.sections.get(name, ""))):
+            assert time.monotonic() < deadline, f"{name} does not contain {pattern}: {text}"
+            self.last_id, changed = next(self._events)
+            self.sections.update(changed)
+        return text
+
+
+@pytest.fixture(params=["results.db", "results.duckdb", "postgres"])
+def address(request: pytest.FixtureRequest, folder: Folder) -> str:
+    return str(request.getfixturevalue("postgres") if request.param == "postgres" else folder.path / request.param)
+
+
+def test_a_page_follows_a_run_of_another_process_and_controls_it(folder: Folder, address: str) -> None:
+    folder.cases(120)
+    folder.write("slow.yaml", ENDLESS)
+    process = start(folder, address)
+    with live_page(address) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream") as events:
+            watcher = Watcher(events)
+            assert "running" in watcher.until("status", "running")
+            watcher.until("activity", r"in flight 1\b|1 in flight")
+            assert "Pause" in watcher.sections["controls"]
+            paused = page.post(f"{run}/controls", {"action": "pause"}).json
+            assert paused["is_applied"]
+            assert paused["outcome"].startswith("paused")
+            watcher.until("status", "paused")
+            watcher.until("controls", "Resume")
+            watcher.until("events", "paused")
+            refused = page.post(f"{run}/controls", {"action": "set", "settings": ["parallel=x"]})
+            assert refused.status == 200
+            assert not refused.json["is_applied"]
+            assert "whole number" in refused.json["outcome"]
+            assert page.post(f"{run}/controls", {"action": "set", "settings": "x"}).status == 400
+            page.post(f"{run}/controls", {"action": "set", "settings": ["parallel=50", "budget_usd=3"]})
+            watcher.until("activity", r"of \$3\.00")
+            page.post(f"{run}/controls", {"action": "resume"})
+            watcher.until("status", "complete")
+            watcher.until("activity", "240 of 240")
+            watcher.until("facts", "complete")
+            sentence = watcher.until("verdict", "better is better than plain")
+            output = process.communicate(timeout=60)
+            assert process.returncode == 0, output
+        with open_store(address) as store:
+            final = [line for line in verdict_lines(analyse(store, "latest")) if line.startswith("better is")]
+        assert final[0] in sentence
+        late = page.post(f"{run}/controls", {"action": "pause"})
+        assert late.status == 409
+        assert "is complete" in late.json["message"]
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("view") / "results.db"
+    run_in(path, 80)
+    return path
+
+
+def run_in(path: Path, cases: int, **options: Any) -> None:
+    Experiment(
+        cases=[{"id": f"c{number}", "input": f"{number}", "expected": f"{number}"} for number in range(cases)],
+        variants={"a": {"accuracy": 0.4}, "b": {"accuracy": 0.9}},
+        target="simulated",
+        scorers=["exact"],
+    ).run(store=path, fresh=True, **options)
+
+
+def first_event(page: LivePage, run: str, since: str) -> tuple[str, dict[str, str]]:
+    with page.stream(f"{run}/stream", Last_Event_ID=since) as events:
+        return next(events)
+
+
+def test_a_page_that_reconnects_gets_what_changed_and_nothing_twice(complete: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "results.db"
+    copy.write_bytes(complete.read_bytes())
+    with live_page(copy) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream") as events:
+            watcher = Watcher(events)
+            watcher.until("verdict", "better")
+            watcher.until("facts", "complete")
+            while watcher.last_id == str(Revision()):
+                watcher.last_id, _ = next(events)
+        with open_store(copy) as store:
+            assert watcher.last_id == store.revision(int(store.run("latest")["run_id"]))
+        _, nothing_new = first_event(page, run, watcher.last_id)
+        assert set(nothing_new) == set(sections.TIMED)
+    with open_store(copy) as store, store.change() as connection:
+        connection.execute("UPDATE runs SET reason = 'x'")
+        detail = json.dumps({"message": "one more thing"})
+        connection.execute(
+            "INSERT INTO events (run_id, happened_at, kind, detail) VALUES (1, 1.0, 'warning', ?)", (detail,)
+        )
+    with live_page(copy) as page, page.stream(f"{run}/stream", Last_Event_ID=watcher.last_id) as events:
+        after_restart = Watcher(events)
+        assert "one more thing" in after_restart.until("events", "one more thing")
+
+
+def test_a_revision_that_no_store_wrote_is_refused(complete: Path) -> None:
+    with live_page(complete) as page:
+        for bad in ("x", "1-2", "1-2-3-4-5-6", "-1-0-0-0-0", "9" * 5000):
+            assert page.get("/runs/latest/stream", Last_Event_ID=bad).status in (400, 404)
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_reported(complete: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "results.db"
+    copy.write_bytes(complete.read_bytes())
+    with live_page(copy) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream") as events:
+            watcher = Watcher(events)
+            watcher.until("status", "complete")
+            with open_store(copy) as store:
+                store.delete([store.run("latest")["run"]])
+            watcher.until("problem", "no run")
+        assert page.get(run).status == 404
+
+
+# -- what may be claimed before the end --------------------------------------------------------------------------------
+
+
+def while_running(store: Path) -> Analysis:
+    with open_store(store) as opened:
+        analysis = analyse(opened, "latest")
+        return replace(analysis, run={**analysis.run, "status": "running"})
+
+
+def test_a_run_with_few_planned_cases_shows_scores_without_a_verdict_until_it_ends(tmp_path: Path) -> None:
+    run_in(tmp_path / "few.db", 59)
+    running = while_running(tmp_path / "few.db")
+    assert why_no_verdict_yet(running) == "fewer than 60 cases are planned, too few for an interim verdict"
+    shown = text_of(sections._verdict(running, why_no_verdict_yet(running)))
+    assert "No verdict before the run ends" in shown
+    assert re.search(r"\d+\.\d% a", shown) or re.search(r"a \d+\.\d%", shown)
+    assert "better" not in shown
+    assert not why_no_verdict_yet(replace(running, run={**running.run, "status": "complete"}))
+
+
+def test_sixty_planned_cases_are_enough_for_a_verdict_at_every_look(tmp_path: Path) -> None:
+    run_in(tmp_path / "many.db", 60)
+    assert not why_no_verdict_yet(while_running(tmp_path / "many.db"))
+
+
+def test_a_verdict_on_these_cases_waits_for_all_repeats(tmp_path: Path) -> None:
+    run_in(tmp_path / "repeats.db", 3, repeats=20)
+    assert (
+        why_no_verdict_yet(while_running(tmp_path / "repeats.db"))
+        == "a verdict on these cases needs all of their repeats"
+    )
+
+
+def test_a_case_counts_while_the_run_is_executed_only_when_it_is_scored(tmp_path: Path) -> None:
+    """Judges may score in another order: the cases so far must be a prefix of the order in which cases were started."""
+    run_in(tmp_path / "judged.db", 80)
+    with open_store(tmp_path / "judged.db") as store:
+        before = analyse(store, "latest").rows
+        case = int(before.counted[50])
+        position = int(before.position[before.case == case][0])
+        with store.change() as connection:
+            connection.execute("DELETE FROM scores WHERE position = ?", (position,))
+        assert len(analyse(store, "latest").rows.counted) == 80
+        with store.change() as connection:
+            connection.execute("UPDATE runs SET status = 'running', owner = ?", (json.dumps(OWNER),))
+            connection.execute("UPDATE runs SET heartbeat_at = ?", (store.now(),))
+        running = analyse(store, "latest")
+        assert running.run["status"] == "running"
+        assert running.rows.counted.tolist() == before.counted[:50].tolist()
+        assert running.comparisons[0].waiting == 29
+        assert running.comparisons[0].verdict.planned == 80
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_revision_is_newer_if_any_of_its_tables_grew() -> None:
+    assert is_newer(Revision(1, 0, 0, 0, 0), Revision())
+    assert is_newer(Revision(0, 2, 0, 0, 1), Revision(5, 2, 9, 9, 0))
+    assert not is_newer(Revision(1, 2, 3, 4, 5), Revision(1, 2, 3, 4, 5))
+
+
+def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:
+    kinds = {
+        "cut": {"target": "openai", "before": 33, "after": 12, "reason": "latency", "latency": 3.3},
+        "quota": {"most": 200, "window_s": 18000, "seconds": 60.0, "waits": True},
+        "memory_short": {"message": "memory is short", "requested": 8},
+        "control": {"by": "ann@host", "outcome": "paused", "is_paused": True},
+        "run_started": {"run": "x"},
+    }
+    events = limit_events(
+        [StoredEvent(float(number), kind, detail) for number, (kind, detail) in enumerate(kinds.items())]
+    )
+    assert [event.kind for event in events] == ["cut", "quota", "memory_short", "control"]
+    assert words(events[0]) == "openai: at most 12 in flight instead of 33: latency grew × 3.3"
+    assert "quota (200 in 5 h)" in words(events[1])
+    drawn = picture(events, 0.0, 10.0)
+    assert drawn is not None
+    for lane in ("concurrency", "quota and rates", "memory and cores", "controls"):
+        assert lane in drawn.inline("")
+
+
+def test_an_event_of_another_version_is_still_listed() -> None:
+    assert words(StoredEvent(0.0, "quota", {"surprise": 1})) == "quota: surprise 1"
