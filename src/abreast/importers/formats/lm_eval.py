@@ -352,7 +352,7 @@ def _metrics(row: Row, filter_name: str) -> dict[str, float]:
     names = row.get("metrics")
     if not isinstance(names, list):
         names = [name for name in row if name not in _ROW]
-    values = {str(name): row.get(name) for name in names if name != NO_METRIC}
+    values = {name: row.get(name) for name in names if isinstance(name, str) and name != NO_METRIC}
     return {
         _score_name(name, filter_name): float(value)
         for name, value in values.items()
