@@ -259,6 +259,8 @@ def test_values_count_as_in_the_metrics_of_inspect(folder: Folder, value: Any, s
         ("APIConnectionError: Connection error.", "infrastructure"),
         ("BadRequestError: prompt is too long", "variant"),
         ("KeyError('answer')", "unknown"),
+        ("FileNotFoundError: data.csv", "unknown"),
+        ("getaddrinfo ENOTFOUND api.example.com", "infrastructure"),
     ],
 )
 def test_errors_are_judged_by_their_message(folder: Folder, message: str, blame: str) -> None:
