@@ -42,7 +42,7 @@ def run(folder: Folder, start: dict[str, str], agents: dict[str, str], tests: di
     spec = {
         "cases": [{"id": "one", "input": "Make add work."}],
         "target": "command",
-        "params": {"workspace": {"copy": "start"}, "on_silence": "go_on"},
+        "params": {"workspace": {"copy": "start"}, "on_silence": "continue"},
         "variants": {name: {"command": command, "shell": True} for name, command in agents.items()},
         "scorers": [{"tests": tests}],
     }

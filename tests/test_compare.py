@@ -402,3 +402,14 @@ def test_runs_without_a_case_in_common_say_so_and_list_all(folder: Folder) -> No
     assert [len(ids) for ids in verdict["unmatched"].values()] == [4, 4]
     done = folder.abreast("compare", "--variant", "b")
     assert (done.code, "no case can be paired" in done.out) == (1, True)
+
+
+def test_a_run_without_new_answers_can_be_allowed(regressed: Folder) -> None:
+    spec = next(regressed.path.glob("*.yaml")).name
+    assert regressed.abreast("run", spec, "--quiet").code == 0
+    assert regressed.abreast("compare", "--fail-if", "worse").code == 1
+    words = ["compare", "--fail-if", "worse", "--allow-unchanged"]
+    assert regressed.abreast(*words).code == 0
+    root = ElementTree.fromstring(regressed.abreast(*words, "--format", "junit").out)
+    assert (root.get("errors"), root.get("failures"), root.get("skipped")) == ("0", "0", "2")
+    assert regressed.abreast(*words, "--fail-if", "score < 0.99").code == 1, "bounds hold for reused answers, too"

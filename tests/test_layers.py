@@ -46,6 +46,7 @@ LAYERS = [
     ["suites"],
     ["tracker"],
     ["cli"],
+    ["github"],
 ]
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
 

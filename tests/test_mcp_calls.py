@@ -38,7 +38,7 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathF
 
 
 def run(folder: Folder, *prompts: str) -> Done:
-    plain = {"target": "claude-code", "model": "sonnet", "tools": ["Read"], "on_denied": "go_on"}
+    plain = {"target": "claude-code", "model": "sonnet", "tools": ["Read"], "on_denied": "continue"}
     spec = {
         "name": "calls",
         "cases": [{"id": f"c{n}", "input": prompt, "expected": "4"} for n, prompt in enumerate(prompts)],

@@ -643,7 +643,8 @@ def test_a_store_of_the_previous_format_gets_the_new_view(folder: Folder) -> Non
     tagged(folder, "results.db")
     before = folder.sql("select * from metrics")
     with contextlib.closing(apsw.Connection(str(folder.path / "results.db"))) as connection:
-        connection.execute("DROP VIEW metrics; CREATE VIEW metrics AS SELECT 1 AS one; PRAGMA user_version=5")
+        connection.execute("DROP VIEW predictions; DROP VIEW metrics; CREATE VIEW metrics AS SELECT 1 AS one")
+        connection.execute("ALTER TABLE runs DROP COLUMN in_flight; PRAGMA user_version=5")
     assert folder.sql("select * from metrics") == before
 
 

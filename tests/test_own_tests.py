@@ -240,7 +240,7 @@ def run_all(
             "workspace": {"git": "project", "commit": "{{ commit }}"},
             "prompt": "Set it.",
             "shell": True,
-            "on_silence": "go_on",
+            "on_silence": "continue",
         },
         "variants": {name: {"command": command} for name, command in agents.items()},
         "scorers": [{"tests": {"own": True, **scorer}} for scorer in scorers],
@@ -352,7 +352,7 @@ def test_a_command_can_refer_to_the_case_and_the_folder_of_the_spec(folder: Fold
     spec = {
         "cases": cases,
         "target": "command",
-        "params": {"shell": True, "on_silence": "go_on"},
+        "params": {"shell": True, "on_silence": "continue"},
         "variants": {"a": {"command": "echo one > out"}},
         "scorers": [
             {"tests": {"command": "python3 {folder}/checks.py {case}"}},

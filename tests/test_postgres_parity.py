@@ -360,6 +360,7 @@ def test_hostile_values_break_no_view(folder: Folder, stores: dict[str, str]) ->
     assert accuracies(derived[2]) == accuracies(derived[0])
 
 
+@pytest.mark.heavy
 def test_views_include_tracked_columns_of_any_type(specs: Folder, stores: dict[str, str]) -> None:
     """A column of a run and a tracked one with its name may have types that PostgreSQL does not combine."""
     values: list[dict[str, Any]] = [
@@ -406,7 +407,7 @@ def tracked_values(folder: Folder, address: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("source", ENGINES)
+@pytest.mark.parametrize("source", ["sqlite", pytest.param("duckdb", marks=pytest.mark.heavy), "postgres"])
 def test_a_copy_loses_nothing_and_a_second_one_adds_nothing(specs: Folder, stores: dict[str, str], source: str) -> None:
     first = stores[source]
     specs.write("mine.py", MODULE.replace('"no idea"', '"no\\0 idea"').replace("} answer", "} answer\\0"))
@@ -430,6 +431,7 @@ def test_a_copy_loses_nothing_and_a_second_one_adds_nothing(specs: Folder, store
         assert tracked_values(specs, stores[target]) == tracked_values(specs, first)
 
 
+@pytest.mark.heavy
 def test_keys_beyond_the_columns_of_postgres_are_copied_too(folder: Folder, stores: dict[str, str]) -> None:
     with Tracker(folder.path / "a.db", table="wide") as tracker:
         tracker.log({f"key {number}": number for number in range(500)})

@@ -21,10 +21,14 @@ import postgres_server as module
 from faulty_link import FaultyLink
 from postgres_server import PostgresServer, free_port, packaged_binaries, system_binaries, wait_for_end
 
-INSTALLATIONS = {"packaged": packaged_binaries()[:1], "system": system_binaries()[:1]}
+INSTALLATIONS = {"system": system_binaries()[:1], "packaged": packaged_binaries()[:1]}
+INSTALLED = [name for name, paths in INSTALLATIONS.items() if paths]
 
 
-@pytest.fixture(scope="module", params=[name for name, paths in INSTALLATIONS.items() if paths])
+@pytest.fixture(
+    scope="module",
+    params=[*INSTALLED[:1], *(pytest.param(name, marks=pytest.mark.heavy) for name in INSTALLED[1:])],
+)
 def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
     """A durable server for each installation on this machine."""
     with PostgresServer(binaries=INSTALLATIONS[request.param][0], fsync=True) as server:
@@ -139,6 +143,7 @@ def test_binaries_that_refuse_are_skipped(tmp_path: Path, monkeypatch: pytest.Mo
         pass
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fallback", [False, True])
 def test_root_uses_binaries_that_nobody_can_read(
     fallback: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

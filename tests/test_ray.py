@@ -308,11 +308,11 @@ AGENTS = """
 name: agents
 cases: cases.jsonl
 target: command
-params: {workspace: {git: project, commit: HEAD}
+params: {workspace: {git: project, commit: HEAD}}
 variants:
   quick: {command: [sh, -c, "cat > notes.txt; echo done"]}
   slow: {command: [sh, -c, "cat > notes.txt; sleep 0.5; cat start.txt"]}
-scorers: [{tests: {command: [test, -f, notes.txt]}]
+scorers: [{tests: {command: [test, -f, notes.txt]}}]
 limits: {parallel: 6}
 """
 
@@ -339,7 +339,7 @@ def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hi
 def test_agents_end_with_their_runner(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(8)
-    spec = AGENTS.replace("params: {workspace: {git: project, commit: HEAD}\n", "")
+    spec = AGENTS.replace("params: {workspace: {git: project, commit: HEAD}}\n", "")
     folder.write("spec.yaml", spec.replace("sleep 0.5; cat start.txt", "sleep 3; echo done"))
 
     def agents() -> list[psutil.Process]:

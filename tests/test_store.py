@@ -171,7 +171,7 @@ def test_column_names_that_differ_only_in_case_are_made_distinct() -> None:
     columns = [
         Column(kind, name, "text") for kind in ("data", "params") for name in ("a", "A", "params_a", "run", "RUN")
     ]
-    names = [name.lower() for name, _ in prediction_columns(columns)]
+    names = [name.lower() for name, _ in prediction_columns(SQLITE, columns)]
     assert len(set(names)) == len(columns)
     assert not {"run", "answer"} & set(names)
 
@@ -406,7 +406,7 @@ def test_every_value_can_be_stored_as_json() -> None:
 
 def test_columns_beyond_the_limit_of_the_engine_stay_readable_in_their_row(tmp_path: Path) -> None:
     columns = [Column("data", f"k{number}", "integer") for number in range(3000)]
-    assert len(prediction_columns(columns)) == schema.MOST_COLUMNS
+    assert len(prediction_columns(SQLITE, columns)) == SQLITE.most_columns
     connection = apsw.Connection(":memory:")
     for statement in [*schema.create_tables(SQLITE), *views.create_views(SQLITE, columns, {})]:
         connection.execute(statement)

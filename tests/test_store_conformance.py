@@ -172,6 +172,26 @@ def test_rows_queued_together_are_stored_atomically(store: Store) -> None:
     store.release_lease(writing.lease)
 
 
+def test_a_trial_that_is_executed_again_adds_its_attempts(store: Store) -> None:
+    writing = Writing(store, store.begin(new_run()))
+
+    def put(position: int, attempts: int, answer: str) -> None:
+        trial = Trial(position, CASE, Variant("one"), 0)
+        outcome, timing = Outcome("ok", Answer(answer)), rows.Timing(1.0, attempts=attempts)
+        row = rows.trial_row(writing.lease.run_id, trial, 0, 0, "case digest", outcome, timing)
+        payload = rows.payload_row(writing.lease.run_id, position, "1 + 1", Answer(answer))
+        writing.writer.put_together([("trials", row), ("payloads", payload)], position)
+
+    for position in range(40):
+        put(position, 1, "first")
+    wait_for(lambda: len(writing.committed) == 40)
+    for position in (0, *range(40), 39):  # some twice, perhaps in one commit
+        put(position, 2, f"again {position}")
+    writing.writer.close()
+    assert store.rows("SELECT attempts, COUNT(*) FROM trials GROUP BY 1 ORDER BY 1") == [(3, 38), (5, 2)]
+    assert store.rows("SELECT position FROM payloads WHERE answer <> 'again ' || position") == []
+
+
 def test_rows_that_cannot_be_stored_are_replaced_by_their_substitute(store: Store) -> None:
     writing = Writing(store, store.begin(new_run()))
     run_id = writing.lease.run_id

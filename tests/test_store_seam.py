@@ -10,8 +10,8 @@ from pathlib import Path
 import abreast
 
 SOURCE = Path(abreast.__file__).parent
-DRIVERS = {"apsw", "duckdb", "sqlite3"}
-ENGINES = ("abreast.store.sqlite", "abreast.store.duckdb")
+DRIVERS = {"apsw", "duckdb", "psycopg", "sqlite3"}
+ENGINES = ("abreast.store.sqlite", "abreast.store.duckdb", "abreast.store.postgres")
 PRIMITIVES = {"rows", "dicts", "each", "chunks"}  # of a store; they take SQL
 SQL = re.compile(
     r"\b(SELECT\b.+\bFROM|INSERT\b.+\bINTO|UPDATE \w+ SET|DELETE FROM|(LEFT|CROSS|INNER) JOIN|JOIN \w+ \w+ ON|"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from typing import Any
@@ -88,3 +89,16 @@ def many(number: int, noun: str, plural: str = "") -> str:
     ('1 win', '1,200 cases', '2 losses')
     """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def dollars(amount: float) -> str:
+    """Dollars with cents, or two significant digits of smaller amounts.
+
+    >>> dollars(12.4), dollars(0.0), dollars(0.00123)
+    ('$12.40', '$0.00', '$0.0012')
+    """
+    if amount >= 0.1 or amount <= 0:
+        return f"${amount:,.2f}"
+    digits = min(9, 1 - math.floor(math.log10(amount)))
+    cents, rest = f"{amount:.{digits}f}"[:4], f"{amount:.{digits}f}"[4:]
+    return f"${cents}{rest.rstrip('0')}"

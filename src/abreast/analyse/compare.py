@@ -41,6 +41,7 @@ class Contender:
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
     import_notes: tuple[str, ...] = ()  # of a run that was imported
+    label: str | None = None  # of the run
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
     @property
@@ -261,7 +262,7 @@ def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossR
             is_grouped=_groups(question, cases) is not None,
             scores=decided.scores,
             bounds=decided.bounds,
-            differences=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
+            changed=largest(pairs, [rows.cases[case].id for case in cases.tolist()].__getitem__),
             censoring=lopsided(first.summary.errors, second.summary.errors),
             pairs=replace(pairs, cases=cases[pairs.cases], repeats_left_out=pairs.repeats_left_out - shared_repeats),
             calibration=uncalibrated(rows, question.metric, "labels correct verdicts within one run only"),
@@ -321,6 +322,7 @@ def _contender(side: _RunVariant) -> Contender:
         stopped_early=rows.meta["status"] == "stopped_early",
         summary=summarise(rows, side.variant),
         import_notes=rows.imported.notes if rows.imported else (),
+        label=rows.meta["label"],
         aliases=frozenset({side.written, rows.meta["label"] or side.written}),
     )
 

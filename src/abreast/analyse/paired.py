@@ -112,6 +112,7 @@ class Pairs:
     worst: Worst | None  # None if nothing is lost
     latency: LatencyRatio | None
     cost: CostPerCorrect | None
+    usd_per_repeat: float | None  # mean cost of one repeat of a case, both sides together
 
     @property
     def differences(self) -> Floats:
@@ -145,6 +146,7 @@ def pair(first: TrialGrid, second: TrialGrid, cases: Ints, groups: Sequence[str]
         worst=_worst(cases, scores, both, ~both & ~skipped_cells),
         latency=_latency(first.service_s[cases], second.service_s[cases], groups),
         cost=_cost((first.cost_usd[cases], second.cost_usd[cases]), scores, groups),
+        usd_per_repeat=_usd_per_repeat(first.cost_usd[cases], second.cost_usd[cases]),
     )
 
 
@@ -198,6 +200,11 @@ def _cost(
     return cost_per_correct(
         paid[0][priced], corrects[0][priced], paid[1][priced], corrects[1][priced], groups=_chosen(groups, priced)
     )
+
+
+def _usd_per_repeat(*costs: Floats) -> float | None:
+    means = [float(cost[~np.isnan(cost)].mean()) for cost in costs if not np.isnan(cost).all()]
+    return sum(means) if len(means) == len(costs) else None
 
 
 def _chosen(groups: Sequence[str] | None, cases: Bools) -> list[str] | None:

@@ -19,10 +19,12 @@ from abreast.analyse.segments import Segment, adjusted, segments_of
 from abreast.analyse.variants import VariantSummary, compared_trials, error_counts, summarise
 from abreast.stats import Look, Ranking, Verdict, Weight, bradley_terry
 from abreast.stats.calibration import case_weights
+from abreast.stats.intervals.population import THESE_CASES
 from abreast.store import Store
-from abreast.text import many
+from abreast.text import dollars, many
 
 LARGEST = 10  # cases that differ most
+CHANGED = 100  # changed cases that a comparison keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,19 @@ class CaseDifference:
     case_id: str
     baseline: float
     variant: float
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEvidence:
+    """Cases, or repeats of each case, that a comparison lacks."""
+
+    count: int
+    noun: str
+    usd: float | None  # what they would cost on both sides, as far as known
+
+    def __str__(self) -> str:
+        price = f", about {dollars(self.usd)}" if self.usd else ""
+        return f"{self.count:,} more {self.noun}{'' if self.count == 1 else 's'}{price}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +70,7 @@ class Comparison:
     is_grouped: bool  # cases have groups
     scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
     bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
-    differences: tuple[CaseDifference, ...]  # the largest first
+    changed: tuple[CaseDifference, ...]  # cases with a difference, the largest first, at most `CHANGED`
     censoring: tuple[Censoring, ...]  # limits that hit one side more often than the other
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(default=(), repr=False)  # interim looks, as the number of cases grew
@@ -66,8 +81,27 @@ class Comparison:
         return len(self.pairs.cases)
 
     @property
+    def differences(self) -> tuple[CaseDifference, ...]:
+        """The cases that differ most."""
+        return self.changed[:LARGEST]
+
+    @property
     def planned_repeats(self) -> int:
         return int(self.pairs.repeats.baseline.shape[1])
+
+    @property
+    def missing(self) -> MissingEvidence | None:
+        """What an inconclusive comparison would need to detect its effect; None if unknown, or if it has enough."""
+        result = self.verdict
+        if result.word != "inconclusive" or result.needed is None or result.demoted:
+            return None
+        is_fixed = result.population == THESE_CASES
+        count = result.needed - (self.planned_repeats if is_fixed else self.cases)
+        if count <= 0:
+            return None
+        repeats = count * (self.cases if is_fixed else self.planned_repeats)
+        usd = self.pairs.usd_per_repeat
+        return MissingEvidence(count, "repeat" if is_fixed else self.case_noun, None if usd is None else usd * repeats)
 
     @property
     def these_cases(self) -> str:
@@ -197,7 +231,7 @@ def compared(
             is_grouped=groups is not None,
             scores=decided[question].scores,
             bounds=decided[question].bounds,
-            differences=() if question in impossible else largest(pairs, lambda case: rows.cases[case].id),
+            changed=() if question in impossible else largest(pairs, lambda case: rows.cases[case].id),
             censoring=lopsided(*(error_counts(rows, index) for index in question)),
             pairs=pairs,
             looks=decided[question].looks,
@@ -230,20 +264,20 @@ def never_answered(rows: Rows, variant: int) -> str:
 
 
 def largest_cases(pairs: Pairs) -> list[int]:
-    return [int(pairs.cases[at]) for at in _largest(pairs)]
+    return [int(pairs.cases[at]) for at in _largest(pairs, LARGEST)]
 
 
-def _largest(pairs: Pairs) -> list[int]:
+def _largest(pairs: Pairs, most: int) -> list[int]:
     differences = pairs.differences
-    order = np.lexsort((pairs.cases, -np.abs(differences)))[:LARGEST]  # ties in the order of the plan
+    order = np.lexsort((pairs.cases, -np.abs(differences)))[:most]  # ties in the order of the plan
     return [int(at) for at in order if differences[at]]
 
 
 def largest(pairs: Pairs, case_id: Callable[[int], str]) -> tuple[CaseDifference, ...]:
-    """The cases that differ most, with their scores."""
+    """The cases that differ, the largest differences first, with their scores."""
     return tuple(
         CaseDifference(case_id(int(pairs.cases[at])), float(pairs.baseline[at]), float(pairs.variant[at]))
-        for at in _largest(pairs)
+        for at in _largest(pairs, CHANGED)
     )
 
 

@@ -48,6 +48,12 @@ SHARED = {
     "--fail-if": argument(
         "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "score < 0.8", ...'
     ),
+    "--on-inconclusive": argument(
+        "--on-inconclusive",
+        choices=("pass", "fail"),
+        metavar="pass|fail",
+        help="what an inconclusive verdict does to the exit code (default: it fails only requirements that name it)",
+    ),
     "--store": argument(
         "--store", metavar="S", help="the store (default: $ABREAST_STORE, else the only store in this folder)"
     ),

@@ -31,6 +31,7 @@ from abreast.store.address import display_address
 from abreast.text import many
 
 if TYPE_CHECKING:
+    from abreast.analyse.decision.gates import Gate
     from abreast.execute.listener import Listener
     from abreast.experiment.facade import Experiment
     from abreast.experiment.options import Options
@@ -45,7 +46,7 @@ _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
 
 def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Options | None = None) -> int:
     """Run the checks and the trials, then print the verdict and write the reports."""
-    required = [gates.read(text) for text in args.fail_if]
+    required = gates.requirements([*experiment.spec.fail_if, *args.fail_if], args.on_inconclusive)
     catalogue.parse_names(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
@@ -64,7 +65,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
             _print_reused(prepared)
         with _live_page(prepared, args) as page:
             result = _execute(prepared, args, page)
-            code = report_result(result, args)
+            code = report_result(result, args, required)
             if page and page[0].is_active and is_interactive() and not args.json:
                 say("  the page stays open until you press Ctrl-C")
                 page[0].wait()
@@ -86,13 +87,14 @@ def _live_page(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Vi
 def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     """Compare the baseline with itself under two names; any difference is a fault in the setup."""
     args.fresh = True  # reused answers test nothing
+    required = gates.requirements(args.fail_if, args.on_inconclusive)
     with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
         if not args.quiet:
             print_plan(prepared)
         refuse_if_failed(prepared, args)
         confirm_cost(prepared, args.yes)
         result = _execute(prepared, args)
-    code = report_result(result, args, "aa")
+    code = report_result(result, args, required, "aa")
     if code:
         return code
     is_sound, sentence = judge_self_comparison(result.analysis)
@@ -188,9 +190,7 @@ def confirm_cost(prepared: Prepared, yes: bool) -> None:
     if prepared.question is None or yes:
         return
     if not is_interactive():
-        above = f"more than limits.ask_above_usd (${prepared.setup.spec.limits.ask_above_usd:,.2f})"
-        message = f"{prepared.question}, {above}, and there is no terminal to confirm on"
-        raise PreflightRefused(message, "use --yes to accept the cost, or --budget USD to cap it")
+        prepared.refuse_if_costly("use --yes to accept the cost, or --budget USD to cap it")
     if not confirm(f"{prepared.question}: continue?"):
         raise PreflightRefused("not confirmed; nothing was executed or written", "use --limit N to try a few cases")
 
@@ -233,12 +233,12 @@ def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Li
         yield listeners
 
 
-def report_result(result: Result, args: argparse.Namespace, command: str = "run") -> int:
+def report_result(result: Result, args: argparse.Namespace, required: Sequence[Gate], command: str = "run") -> int:
     """Write the reports, print the verdict and how the run ended, and return the exit code."""
     from abreast.report.formats.terminal import render
 
     analysis, pictures = result.analysis, not args.no_pictures
-    unmet = gates.failures([gates.read(text) for text in args.fail_if], analysis)
+    unmet = gates.failures(required, analysis)
     report = write_reports(analysis, args.format, args.output, unmet, pictures, not args.no_artifacts)
     results = write_results(analysis, args.output, pictures)
     with open_store(result.store) as store:

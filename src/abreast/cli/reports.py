@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,11 +29,20 @@ def write_reports(
     target = Path(output) if output else folder.home(analysis.rows.store, analysis.run["run"])
     try:
         request = catalogue.ReportRequest(analysis, unmet=unmet, pictures=pictures, artifacts=artifacts)
-        written = catalogue.write(request, catalogue.parse_names(formats, pictures) or ["html"], target)
+        names = catalogue.parse_names(formats, pictures) or ["html"]
+        written = catalogue.write(request, names, target)
+        for name in names:
+            publish(catalogue.load(name).publish(request))
         return next((path for path in written if path.suffix == ".html"), written[0])
     except OSError as error:
         say_problem("warning", f"cannot write the report ({error})")
         return None
+
+
+def publish(lines: Iterable[str]) -> None:
+    """Print the lines of a report for the log of a CI system."""
+    for line in lines:
+        say(line)
 
 
 def write_results(analysis: Analysis, output: str | None = None, pictures: bool = True) -> list[Path]:

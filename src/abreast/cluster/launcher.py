@@ -11,6 +11,7 @@ import signal
 import sys
 
 from abreast.cluster.local import MARK, OBJECT_STORE, READY, LocalCluster
+from abreast.output import echo
 
 
 def main(cluster: LocalCluster) -> None:
@@ -30,8 +31,7 @@ def main(cluster: LocalCluster) -> None:
             include_dashboard=False,
             dashboard_agent_listen_port=0,
         )
-    sys.stdout.write(READY)
-    sys.stdout.flush()
+    echo(READY, flush=True)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # processes that die do not remain as zombies
     while True:
         signal.pause()

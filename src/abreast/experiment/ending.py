@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
-from abreast.preflight.checks import cost
+from abreast.text import dollars
 
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
@@ -68,8 +68,8 @@ def _not_needed(result: Result) -> str:
     assert decision is not None
     verb = "decided" if decision.kind == "decided" else "given up as futile"
     were = "trial was" if result.saved == 1 else "trials were"
-    dollars = _saved_usd(result)
-    money = f" (about {cost.dollars(dollars)} saved)" if dollars else ""
+    saved = _saved_usd(result)
+    money = f" (about {dollars(saved)} saved)" if saved else ""
     cases = f"{decision.cases:,} of {decision.planned:,} cases"
     return f"{verb} after {cases}: {result.saved:,} {were} not needed{money}"
 

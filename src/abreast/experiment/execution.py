@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -64,11 +63,9 @@ class RunExecution:
                 raise Incomplete(error.message, error.fix) from error
             with open_store(error.copy) as store:
                 store.finish(lease, "incomplete", error.message)
-                option = f" --store {shlex.quote(str(error.copy))}"
-                raise _incomplete(error, lease.run, store, planned, option) from error
+                raise _incomplete(error, lease.run, store, planned) from error
         except NoConnection as error:  # further attempts would only take time
-            resume = f"abreast resume {lease.run} --store {self._store.quoted_address}"
-            raise Incomplete(error.message, f"{error.fix}, then run `{resume}`") from error
+            raise Incomplete(error.message, f"{error.fix}, then run `{self._resume(lease)}`") from error
         except StoreError as error:
             with contextlib.suppress(StoreError):
                 self._store.finish(lease, "incomplete", error.message)
@@ -85,7 +82,7 @@ class RunExecution:
         if ending.stopped == "warmup":
             stored = self._store.run(lease.run)["stored_trials"]
             progress = f"{stored:,} of {planned:,} trials are stored" if stored else "nothing was executed"
-            raise PreflightRefused(f"{ending.why}; {progress}", f"{ending.fix}, then run `abreast resume {lease.run}`")
+            raise PreflightRefused(f"{ending.why}; {progress}", f"{ending.fix}, then run `{self._resume(lease)}`")
         from abreast.analyse.run import analyse  # late: trials can start without it
 
         analysis = await asyncio.to_thread(analyse, self._store, lease.run)  # the loop may be a user's
@@ -228,6 +225,9 @@ class RunExecution:
             return "incomplete", why or "some answers could not be scored"
         return "complete", None
 
+    def _resume(self, lease: Lease) -> str:
+        return f"abreast resume {lease.run} --store {self._store.quoted_address}"
+
     def _failures(self, lease: Lease, missing: int) -> str:
         """`2 trials failed by infrastructure; 3 that depend on them were not run`."""
         not_run = len(self._plan) - self._store.queries.trial_state(lease.run_id)[0]
@@ -235,11 +235,11 @@ class RunExecution:
         return f"{message}; {not_run:,} that depend on them were not run" if not_run else message
 
 
-def _incomplete(error: StoreError, run: str, store: Store, planned: int, option: str = "") -> Incomplete:
+def _incomplete(error: StoreError, run: str, store: Store, planned: int) -> Incomplete:
     try:
         stored = store.run(run)["stored_trials"]
     except AbreastError:  # the store or the run is gone
         return Incomplete(error.message, error.fix)
     first = f"{error.fix.split(', then')[0]}, then " if error.fix else ""
     message = f"{error.message}; {stored:,} of {planned:,} trials are stored"
-    return Incomplete(message, f"{first}run `abreast resume {run}{option}`")
+    return Incomplete(message, f"{first}run `abreast resume {run} --store {store.quoted_address}`")

@@ -66,6 +66,7 @@ class Experiment:
         store: str | Path | None = None,
         seed: int = 0,
         description: str = "",
+        fail_if: Sequence[str] = (),
         until_decided: bool = False,
         margin: float | None = None,
         weight: Weight = "case",
@@ -81,6 +82,7 @@ class Experiment:
             "scorers": list(scorers) if isinstance(scorers, tuple) else scorers,
             "grid": {key: list(values) for key, values in grid.items()} if isinstance(grid, Mapping) else grid,
             "params": {} if params is None else params,
+            "fail_if": list(fail_if) if isinstance(fail_if, tuple) else fail_if,
             "limits": limits or {},
             "prices": {} if prices is None else prices,
             "expects": {} if expects is None else expects,
@@ -185,6 +187,7 @@ class Experiment:
             "baseline": name,
             "params": {},
             "output": None,
+            "fail_if": [],
         }
         return Experiment.of(changed_spec(self.spec, changes, "A/A"), self.base, self.origin, self.notes)
 

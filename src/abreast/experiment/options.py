@@ -50,6 +50,7 @@ class Options:
     min_cases: int | None = None
     label: str | None = None
     lock: bool | str | Path | None = None  # write the plan to a file; None: only check an existing file
+    refuse_costly: bool = False  # refuse a run whose estimated cost is above limits.ask_above_usd
     strict: bool = False
     force: bool = False
     keep_workspaces: bool = False

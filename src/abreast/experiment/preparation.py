@@ -71,6 +71,15 @@ class Prepared:
         for finding in self.findings:
             if finding.level in bad:
                 raise PreflightRefused(f"{finding.check}: {finding.message}", finding.fix)
+        if self.setup.options.refuse_costly:
+            self.refuse_if_costly("raise it, or cap the cost with limits.budget_usd")
+
+    def refuse_if_costly(self, fix: str) -> None:
+        """Raise PreflightRefused if the estimated cost is to be confirmed, which nobody can."""
+        if self.question is not None:
+            above = f"more than limits.ask_above_usd (${self.setup.spec.limits.ask_above_usd:,.2f})"
+            message = f"{self.question}, {above}, and there is no terminal to confirm on"
+            raise PreflightRefused(message, fix)
 
     def record_answer(self, question: PreflightQuestion, answer: str) -> None:
         """Record the answer with the run, so that it is not asked again in the same state."""
@@ -180,10 +189,10 @@ def _refuse_changed_rule(setup: Setup, run: Mapping[str, Any]) -> None:
         rule = f"with weight: {weight}"
     else:
         return
-    name = run["run"]
+    name, where = run["run"], f"--store {setup.store.quoted_address}"
     raise PreflightRefused(
         f"{name} was started {rule} and is not finished; the decision rule of a run cannot change",
-        f"run `abreast resume {name}` to continue it, or use --fresh to start over",
+        f"run `abreast resume {name} {where}` to continue it, or use --fresh to start over",
     )
 
 

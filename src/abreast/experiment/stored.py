@@ -30,7 +30,7 @@ def shown_params(variant: Variant) -> dict[str, Any]:
 
 _AS_WRITTEN = {
     *("name", "description", "repeats", "baseline", "primary", "store"),
-    *("until_decided", "margin", "weight", "min_cases", "suite", "case_noun", "output"),
+    *("until_decided", "margin", "weight", "min_cases", "suite", "case_noun", "output", "fail_if"),
 }
 
 

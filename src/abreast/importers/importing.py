@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,10 +33,11 @@ from abreast.store.rows import Timing, columns_of, score_rows, to_json
 from abreast.store.runs import leases
 from abreast.store.runs.provenance import ImportRecord
 from abreast.store.schema import Column
-from abreast.text import many
+from abreast.text import many, printable
 
 MOST_QUEUED = 2_000  # trials that wait to be committed
 MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
+LONGEST_ID = 60  # characters in a message
 MOST_LISTED = 5  # ids in a note
 UNKNOWN = math.nan  # a time that the log does not say
 
@@ -161,6 +162,8 @@ class _Import:
         counts: Counter[tuple[int, int]] = Counter()
         seen: set[int] = set()
         for trial in self._format.trials(self._log, header):
+            if problem := _wrong_type(trial):
+                raise self._log.error(f"case {printable(str(trial.case.id))[:LONGEST_ID]}: {problem}")
             case = index.of(trial.case)
             variant = spool.variants.setdefault(trial.variant, len(spool.variants))
             repeat = counts[case, variant] if trial.repeat is None else trial.repeat
@@ -386,6 +389,35 @@ class _Queue:
         with self._changed:
             self._failure = error
             self._changed.notify()
+
+
+def _wrong_type(trial: LoggedTrial) -> str:
+    """`the model is 5, not text`: the first value that no row can hold; empty if there is none."""
+    answer = trial.answer or Answer("")
+    texts = {
+        "id": trial.case.id,
+        "group": trial.case.group,
+        "variant": trial.variant,
+        "prompt": trial.prompt,
+        "answer": answer.text,
+        "model": answer.model,
+        "raw response": answer.raw_response,
+        "reason": trial.skipped,
+        **{f"explanation of {score.name}": score.explanation for score in trial.scores},
+    }
+    numbers = {
+        "start": trial.started_at,
+        "latency": trial.latency_s,
+        "service time": trial.service_s,
+        "cost": answer.cost_usd,
+        **{f"score {score.name}": score.value for score in trial.scores},
+        **{name.replace("_", " "): value for name, value in asdict(answer.usage).items()},
+    }
+    for kind, values, types in (("text", texts, str), ("a number", numbers, (int, float))):
+        for name, value in values.items():
+            if value is not None and not isinstance(value, types):
+                return f"the {name} is {printable(repr(value))[:LONGEST_ID]}, not {kind}"
+    return ""
 
 
 def _outcome(trial: LoggedTrial) -> Outcome:

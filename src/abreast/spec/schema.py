@@ -371,6 +371,10 @@ class Spec(StrictModel):
     weight: Annotated[Literal["case", "group"], Expects("case or group")] = setting(
         "case", "What has equal weight in every score: each case, or each group of cases (such as one document)"
     )
+    fail_if: Annotated[list[str], Expects("a list of requirements such as [worse]")] = Field(
+        default_factory=list,
+        description="Requirements on the result, as with `--fail-if`; `abreast run` and pytest check them",
+    )
     until_decided: Flag = setting(
         False, "Stop as soon as every comparison is decided, or the remaining cases cannot decide it"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -23,6 +24,27 @@ def literal(text: str) -> str:
 def placeholders(values: Sequence[object]) -> str:
     """`?, ?, ?`"""
     return ", ".join("?" * len(values))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowInsert:
+    """An INSERT of one row. A row that replaces another gets a new row number."""
+
+    table: str
+    names: Sequence[str]
+    mode: Mode
+    key: Sequence[str]
+    added: str | None = None  # a column whose value is added to that of the row that is replaced
+    computed: Mapping[str, str] = field(default_factory=dict)  # expressions by column; {name} is a value of the row
+
+    @property
+    def into(self) -> str:
+        return f"INTO {quote(self.table)} ({', '.join(map(quote, self.names))})"
+
+    def values(self, mark: str) -> dict[str, str]:
+        """The values by column, with numbered placeholders that begin with `mark`."""
+        values = {name: f"{mark}{number}" for number, name in enumerate(self.names, 1)}
+        return values | {name: expression.format(**values) for name, expression in self.computed.items()}
 
 
 class ViewDialect(ABC):
@@ -128,6 +150,10 @@ class Dialect(ViewDialect):
         """Statements that let a column of a tracked table hold values of a wider kind."""
         return ()
 
+    def drop_views(self, connection: Connection, names: Iterable[str]) -> None:
+        for name in names:
+            connection.execute(f"DROP VIEW IF EXISTS {name}")
+
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
         """Recreate the views, now or as soon as no reader is in the way."""
         for statement in statements:
@@ -138,9 +164,7 @@ class Dialect(ViewDialect):
         """The condition that the value of a column of any type is a number."""
 
     @abstractmethod
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
-        """An INSERT of one row. A row that replaces another gets a new row number. `unique` are the columns of the key.
-        `sums` are expressions by column, in which {value}, {run_id} and {position} are values of the row."""
+    def insert(self, row: RowInsert) -> str: ...
 
     @abstractmethod
     def first_bytes(self, source: str) -> str:

@@ -10,10 +10,12 @@ Every table has a `seq` that grows even when a row is replaced, so that a DuckDB
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from abreast.store.dialect import Dialect, Mode
+from abreast.errors import StoreError
+from abreast.store.dialect import Dialect, Mode, RowInsert
 
 VERSION = 7
 MOST_RETURNED = 1_000  # columns for keys of returned dicts; further keys are only in the JSON of their row
@@ -116,9 +118,10 @@ class Column(NamedTuple):
 
 
 _JUDGEMENTS_BY_KEY = "CREATE INDEX IF NOT EXISTS judgements_by_key ON judgements(key)"
-# For what changed in a run since its last row was read.
+# For what changed in a run since its last row was read. The condition keeps other queries from using these indexes:
+# SQLite reads the rows of a run in the order of the plan, through the unique index.
 _BY_ROW_NUMBER = tuple(
-    f"CREATE INDEX IF NOT EXISTS new_{table} ON {table}(run_id, seq)"
+    f"CREATE INDEX IF NOT EXISTS new_{table} ON {table}(run_id, seq) WHERE seq IS NOT NULL"
     for table in ("trials", "scores", "judgements", "events")
 )
 
@@ -170,14 +173,13 @@ def _add_column(dialect: Dialect, table: str, column: str) -> str:
     return f"ALTER TABLE {table} ADD COLUMN {column} {dialect.type_name(TABLES[table][column])}"
 
 
-_SAME_TRIAL = "run_id = {run_id} AND position = {position}"
 # A resumed trial continues to count its attempts.
-_SUMS = {
-    "trials": {"attempts": f"{{value}} + COALESCE((SELECT attempts FROM trials WHERE {_SAME_TRIAL}), 0)"},
+_ADDED = {"trials": "attempts"}
+_COMPUTED = {
     "attempts": {
-        "attempt": "(SELECT CASE WHEN MAX(attempt) >= {value} THEN MAX(attempt) + 1 ELSE {value} END "
-        f"FROM attempts WHERE {_SAME_TRIAL})"
-    },
+        "attempt": "(SELECT CASE WHEN MAX(attempt) >= {attempt} THEN MAX(attempt) + 1 ELSE {attempt} END "
+        "FROM attempts WHERE run_id = {run_id} AND position = {position})"
+    }
 }
 
 
@@ -185,7 +187,17 @@ _SUMS = {
 def insert(dialect: Dialect, table: str, mode: Mode = "insert", counts: bool = True) -> str:
     """An INSERT of one row; unless `counts`, attempt numbers are stored unchanged."""
     names = [name for name in TABLES[table] if name != "run_id" or table != "runs"]
-    return dialect.insert(table, names, mode, UNIQUE.get(table, ""), _SUMS.get(table, {}) if counts else {})
+    key = UNIQUE[table].split(", ") if table in UNIQUE else ()
+    row = RowInsert(table=table, names=names, mode=mode, key=key)
+    return dialect.insert(replace(row, added=_ADDED.get(table), computed=_COMPUTED.get(table, {})) if counts else row)
+
+
+def refuse_newer(version: int, address: object) -> None:
+    if version > VERSION:
+        raise StoreError(
+            f"{address}: made by a newer abreast (format {version}; this version reads up to {VERSION})",
+            "update abreast, or name another store with --store",
+        )
 
 
 def unique_name(name: str, used: set[str]) -> str:

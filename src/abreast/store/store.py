@@ -201,7 +201,10 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         ).fetchall()
         for run, owner, heartbeat_at in twins:
             if self.is_executed(owner, heartbeat_at):
-                raise leases.active_error(run, owner)
+                raise self._active_error(run, owner)
+
+    def _active_error(self, run: str, owner: str) -> StoreError:
+        return leases.active_error(run, owner, f"wait, or see `abreast show {run} --store {self.quoted_address}`")
 
     def claim(self, run: str, executes: bool = True) -> Lease:
         """Take over a run whose owner is dead. Unless it `executes` trials, the status of the run stays."""
@@ -216,7 +219,7 @@ class Store(ReusableAnswers, LaterScores, RunControls):
                 )
             ((run_id, other, heartbeat_at, epoch),) = rows
             if self.is_executed(other, heartbeat_at):
-                raise leases.active_error(run, other)
+                raise self._active_error(run, other)
             connection.execute(
                 "UPDATE runs SET owner = ?, epoch = ?, heartbeat_at = ? WHERE run_id = ?",
                 (owner, epoch + 1, self.now(), run_id),

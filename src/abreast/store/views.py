@@ -186,8 +186,7 @@ def make_views(connection: Connection) -> None:
 
 def drop_views(connection: Connection) -> None:
     """Drop the views, which may be in the way of a change to a table that they include. `make_views` must follow."""
-    for view in JOINED:
-        connection.execute(f"DROP VIEW IF EXISTS {view}")
+    connection.dialect.drop_views(connection, JOINED)
 
 
 def view_columns(connection: Connection) -> tuple[list[Column], dict[str, TrackedView]]:

@@ -7,6 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from abreast.errors import BadInput
+from abreast.store import Store
 from abreast.view.live.follower import Followers
 from abreast.view.reading import StoreReader
 from abreast.view.rendering import render
@@ -33,3 +34,8 @@ async def json_body(request: web.Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise BadInput("the request is not a JSON object")
     return body
+
+
+def find_run(store: Store, name: str) -> dict[str, Any]:
+    """A run by its name, its label, `latest`, or an unambiguous prefix."""
+    return store.run(name)

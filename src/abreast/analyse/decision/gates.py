@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from abreast.errors import BadInput, suggestion
@@ -55,6 +55,23 @@ class Gate:
     sign: str = "<"
     bound: float = 0.0
     relative: bool = False  # to the baseline
+    passes_inconclusive: bool = field(default=False, repr=False)  # `--on-inconclusive pass`
+
+
+def requirements(texts: Sequence[str], on_inconclusive: str | None = None) -> list[Gate]:
+    """Parse requirements. `on_inconclusive` is "pass" or "fail"; without it, an inconclusive verdict fails those that
+    name it.
+
+    >>> [gate.text for gate in requirements(["worse"], "fail")]
+    ['worse', 'inconclusive']
+    """
+    gates = list(dict.fromkeys(read(text) for text in texts))
+    is_named = any(gate.text == "inconclusive" for gate in gates)
+    if on_inconclusive == "pass" and is_named:
+        raise BadInput("--on-inconclusive pass contradicts --fail-if inconclusive", "drop one of them")
+    if on_inconclusive == "pass":
+        return [replace(gate, passes_inconclusive=True) for gate in gates]
+    return gates if on_inconclusive is None or is_named else [*gates, read("inconclusive")]
 
 
 def read(text: str) -> Gate:
@@ -96,15 +113,15 @@ def failures(gates: Sequence[Gate], analysis: Analysis) -> list[str]:
     return [line for gate in gates for line in _unmet(gate, analysis.comparisons, sides, analysis.run["baseline"])]
 
 
-def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str]:
+def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns], allow_unchanged: bool = False) -> list[str]:
     """A sentence for each requirement that later runs do not meet against the first one.
 
     `score[RUN:VARIANT]` is about that contender, `score[VARIANT]` about the later contender of that name; other
-    requirements are about every contender of a later run. If any variant has new answers, requirements on verdicts
-    are about such variants only.
+    requirements are about every contender of a later run. If any variant has new answers, or with `allow_unchanged`,
+    requirements on verdicts are about variants with new answers only.
     """
     names_of = [_contenders(item) for item in items]
-    has_new = any(item.is_compared for item in items)
+    only_new = allow_unchanged or any(item.is_compared for item in items)
     for gate in gates:
         check(gate, sorted({name for names in names_of for name in names}))
     sentences: list[str] = []
@@ -113,7 +130,8 @@ def unmet_across(gates: Sequence[Gate], items: Sequence[AcrossRuns]) -> list[str
         mine = [
             replace(gate, variant=names[gate.variant]) if gate.variant else gate
             for gate in gates
-            if (gate.variant is None or gate.variant in names) and (gate.measure or not (has_new and item.is_unchanged))
+            if (gate.variant is None or gate.variant in names)
+            and (gate.measure or not (only_new and item.is_unchanged))
         ]
         sentences += [line for gate in mine for line in _unmet(gate, [item.comparison], sides, item.first.name)]
     return list(dict.fromkeys(sentences))
@@ -173,12 +191,15 @@ def _unmet_verdict(gate: Gate, item: Comparison) -> str:
     word = item.verdict.word
     if word == "no comparison":
         return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")
+    if word == "inconclusive" and gate.passes_inconclusive:
+        return ""
     if word != gate.text and (gate.text != "not better" or word == "better"):
         return ""
     where = f" on {item.these_cases}" if item.verdict.population == THESE_CASES else ""
     if gate.text == "worse":
         return f"{item.variant} is worse than {item.baseline}{where}"
-    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}"
+    missing = f"; to detect {item.verdict.effect * 100:.4g} points it needs {item.missing}" if item.missing else ""
+    return f"{gate.text}: {item.variant} against {item.baseline} is {word}{where}{missing}"
 
 
 def _value(gate: Gate, summary: VariantSummary) -> float | None:

@@ -63,7 +63,7 @@ def judge_without_labels(evidence: Evidence) -> Iterator[ResultFinding]:
         return
     if not evidence.queries.labels(evidence.run_id, label_column(primary)):
         message = f"score_{primary} comes from a judge without human labels, which may favour one variant"
-        fix = f"run `abreast label {evidence.run['run']} --sample 60`"
+        fix = f"run `{evidence.command('label')} --sample 60`"
         yield of_trials("judge", "note", message, fix, evidence.trials)
 
 

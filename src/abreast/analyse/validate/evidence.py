@@ -86,6 +86,10 @@ class Evidence:
         self.trials = int(run["stored_trials"])
         self.repeats = int(self.spec.get("repeats", 1))
 
+    def command(self, name: str) -> str:
+        """A command for this run, to paste."""
+        return f"abreast {name} {self.run['run']} --store {self.store.quoted_address}"
+
     @cached_property
     def variants(self) -> list[ExaminedVariant]:
         stored = self.queries.variants(self.run_id)
@@ -95,7 +99,7 @@ class Evidence:
     def resume(self) -> str:
         """How to run what is missing, without a period."""
         record = ImportRecord.read(json.loads(self.run["provenance"]))
-        return f"run `abreast resume {self.run['run']}`" if record is None else record.rerun
+        return f"run `{self.command('resume')}`" if record is None else record.rerun
 
     @property
     def per_case(self) -> int:

@@ -123,7 +123,7 @@ def own_failures(evidence: Evidence) -> Iterator[ResultFinding]:
         if failed and (never or failed >= max(FEWEST_ALIKE, OFTEN * arm["outcomes"])):
             claim = f"{arm['name']} {'gave no answer at all' if never else 'failed'}"
             message = f"{claim}: {failed:,} of {arm['outcomes']:,} trials failed by its own fault and are scored 0"
-            fix = f"run `abreast logs {evidence.run['run']} --errors` to see why"
+            fix = f"run `{evidence.command('logs')} --errors` to see why"
             yield of_variants("failures", "serious" if never else "note", message, fix, (arm["name"],))
 
 

@@ -33,24 +33,28 @@ if TYPE_CHECKING:
     flag("--no-trials", "omit single trials from json and junit"),
     "--no-pictures --no-artifacts",
     flag("--no-escape-formulas", "keep csv cells that begin with =, +, - or @ as they are"),
-    "--fail-if --store --json",
+    "--fail-if --on-inconclusive --store --json",
     epilog="""formats:
   terminal, markdown, json, csv, junit   printed on standard output, or written to a file in --output DIR
+  github                                 the same, and in GitHub Actions job summary, annotations and outputs
   html, svg, png, all                    written to files in runs/RUN next to the store, or in DIR
 Several formats, separated by commas, are written to files. Existing files are never overwritten.""",
 )
 def report(args: argparse.Namespace) -> int:
     from abreast.analyse.decision import gates
     from abreast.analyse.run import analyse
-    from abreast.cli.reports import print_unmet, results_line, write_results
+    from abreast.cli.reports import print_unmet, publish, results_line, write_results
     from abreast.report import folder
     from abreast.report.formats import catalogue, json_report
     from abreast.report.formats.terminal import render
 
     pictures = not args.no_pictures
-    formats, required = catalogue.parse_names(args.format, pictures), [gates.read(text) for text in args.fail_if]
+    formats = catalogue.parse_names(args.format, pictures)
+    gates.requirements(args.fail_if, args.on_inconclusive)  # refuse wrong ones first
     with store_argument.find_store(args.store) as store:
         analysis = analyse(store, args.run, args.all_pairs)
+        texts = [*(analysis.rows.spec.get("fail_if") or ()), *args.fail_if]
+        required = gates.requirements(texts, args.on_inconclusive)
         unmet = gates.failures(required, analysis)
         request = catalogue.ReportRequest(
             analysis,
@@ -78,6 +82,8 @@ def report(args: argparse.Namespace) -> int:
                 raise BadInput(f"{target}: cannot write the report ({error.strerror})") from None
             for path in (*written, *write_results(analysis, args.output, pictures)):
                 echo(relative_path(path))
+        for name in formats:
+            publish(catalogue.load(name).publish(request))
     return print_unmet(unmet)
 
 
@@ -94,11 +100,13 @@ def report(args: argparse.Namespace) -> int:
     argument(
         "--margin", metavar="X", type=float, default=0.0, help="the smallest difference that matters, such as 0.05"
     ),
-    argument("--format", choices=("terminal", "markdown", "json", "junit"), default="terminal"),
+    argument("--format", choices=("terminal", "markdown", "json", "junit", "github"), default="terminal"),
     argument("--output", metavar="FILE", help="write the comparison to FILE instead of standard output"),
     argument(
         "--fail-if", metavar="EXPR", action="append", default=[], help='exit 1 if this holds: worse, "cost > +10%%"'
     ),
+    "--on-inconclusive",
+    flag("--allow-unchanged", "exit 0 if a run has no new answers, because nothing that is measured has changed"),
     argument(
         "--store",
         metavar="S",
@@ -113,18 +121,19 @@ To compare variants with different names, write RUN:VARIANT:
   abreast compare brave-otter-4821:short quiet-heron-0217:brief
 Logs of other tools (see `abreast import --help`) are compared like runs, and with runs; nothing is stored:
   abreast compare logs/monday.eval logs/tuesday.eval
-Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1.""",
+Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1;
+with --allow-unchanged it is 0 if the only reason is that all answers were reused.""",
 )
 def compare_runs(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import compare
     from abreast.analyse.decision import gates
-    from abreast.cli.reports import print_unmet
+    from abreast.cli.reports import print_unmet, publish
     from abreast.importers.temporary import contenders, files_among
     from abreast.report.words import run_comparison
 
     if not 0 <= args.margin <= 1:
         raise BadInput(f"--margin {args.margin:g}: must be from 0 to 1", "use 0.05 for five points")
-    required = [gates.read(text) for text in args.fail_if]
+    required = gates.requirements(args.fail_if, args.on_inconclusive)
     names = args.runs or ["previous", "latest"]
     with contextlib.ExitStack() as stack:
         is_stored = args.store or len(files_among(names)) < len(names)
@@ -133,25 +142,38 @@ def compare_runs(args: argparse.Namespace) -> int:
         chosen = stack.enter_context(contenders(names, stores, import_options(args)))
         stores += [chosen.store] if chosen.store else []
         items = compare(stores, chosen.names, args.variant, args.margin)
-    unmet = gates.unmet_across(required, items)
+    unmet = gates.unmet_across(required, items, args.allow_unchanged)
     if args.output:
-        _write_comparison(Path(args.output), _comparison_text("json" if args.json else args.format, items, unmet))
+        _write_comparison(
+            Path(args.output),
+            _comparison_text("json" if args.json else args.format, items, unmet, args.allow_unchanged),
+        )
     elif args.json:
         listings.show_json([run_comparison.as_objects(items)])
-    elif args.format in ("json", "junit"):
-        emit(_comparison_text(args.format, items, unmet))
+    elif args.format in ("json", "junit", "github"):
+        emit(_comparison_text(args.format, items, unmet, args.allow_unchanged))
     else:
-        echo(_comparison_text(args.format, items, unmet).removesuffix("\n"))
-    return print_unmet(unmet) or int(not any(item.is_compared for item in items))
+        echo(_comparison_text(args.format, items, unmet, args.allow_unchanged).removesuffix("\n"))
+    if args.format == "github" and not args.json:
+        from abreast.report.formats import github
+
+        publish(github.of_runs(items, unmet).publish())
+    return print_unmet(unmet) or int(
+        not any(item.is_compared or (args.allow_unchanged and item.is_unchanged) for item in items)
+    )
 
 
-def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
+def _comparison_text(form: str, items: Sequence[AcrossRuns], unmet: Sequence[str], allow_unchanged: bool) -> str:
     from abreast.report.words import run_comparison
 
     if form == "json":
         return dump_json(run_comparison.as_objects(items), allow_nan=False, indent=1) + "\n"
+    if form == "github":
+        from abreast.report.formats import github
+
+        return github.of_runs(items, unmet).text()
     if form == "junit":
-        return run_comparison.as_junit(items, unmet)
+        return run_comparison.as_junit(items, unmet, allow_unchanged)
     return run_comparison.as_markdown(items) if form == "markdown" else "\n".join(run_comparison.text(items)) + "\n"
 
 

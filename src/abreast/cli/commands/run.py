@@ -84,8 +84,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("-v", "--verbose", action="store_true", help=verbose)
     add("--events", metavar="FILE", help="write all events to FILE as JSON lines")
     add("--fail-if", **SHARED["--fail-if"][1])
+    add("--on-inconclusive", **SHARED["--on-inconclusive"][1])
     add("--output", metavar="DIR", help="write the report and result files to DIR instead of next to the store")
-    formats = "format of the report: html (default), json, ..., all; repeatable"
+    formats = "format of the report: html (default), json, ..., all; github writes the job summary; repeatable"
     add("--format", metavar="F", action="append", default=[], help=formats)
     add("--no-pictures", **SHARED["--no-pictures"][1])
     add("--no-artifacts", **SHARED["--no-artifacts"][1])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from abreast.preflight.context import Context
 from abreast.preflight.estimate import JudgeEstimate, RunEstimate, VariantEstimate
 from abreast.preflight.finding import Finding, listed
-from abreast.text import many
+from abreast.text import dollars, many
 
 DAY_S = 86_400.0
 
@@ -107,19 +106,6 @@ def _unknown(estimate: RunEstimate) -> str:
 
 def _names(variants: Sequence[VariantEstimate]) -> str:
     return listed([estimate.variant for estimate in variants])
-
-
-def dollars(amount: float) -> str:
-    """Dollars with cents, or two significant digits of smaller amounts.
-
-    >>> dollars(12.4), dollars(0.0), dollars(0.00123)
-    ('$12.40', '$0.00', '$0.0012')
-    """
-    if amount >= 0.1 or amount <= 0:
-        return f"${amount:,.2f}"
-    digits = min(9, 1 - math.floor(math.log10(amount)))
-    cents, rest = f"{amount:.{digits}f}"[:4], f"{amount:.{digits}f}"[4:]
-    return f"${cents}{rest.rstrip('0')}"
 
 
 def count(number: float) -> str:

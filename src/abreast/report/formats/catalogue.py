@@ -39,6 +39,10 @@ class ReportFormat:
         """The report as text; in several pieces if it may be large."""
         raise NotImplementedError
 
+    def publish(self, request: ReportRequest) -> Iterable[str]:
+        """Hand the report to the CI system that executes this process, and return lines for its log."""
+        return ()
+
     def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
         """Write files into the folder `place`, where nothing is overwritten, and yield their paths. Paths of files that
         the report links to are added to `beside` instead.
@@ -64,7 +68,9 @@ TEXTS = {
     "json": "formats.json_report:Json",
     "csv": "formats.row_files:Csv",
     "junit": "formats.junit:JUnit",
+    "github": "formats.github:GitHub",
 }
+NOT_IN_ALL = ("terminal", "github")
 PICTURES = {"svg": "charts:Svg", "png": "charts:Png"}
 BUILT_IN = {**TEXTS, **PICTURES}  # imported on use
 
@@ -86,7 +92,8 @@ def load(name: str) -> ReportFormat:
 
 
 def parse_names(options: Sequence[str], pictures: bool = True) -> list[str]:
-    """The distinct formats in these options, which may be lists with commas. `all` means all but `terminal`. Without
+    """The distinct formats in these options, which may be lists with commas. `all` means all but those in
+    `NOT_IN_ALL`. Without
     `pictures`, formats that are pictures only are left out.
 
     >>> parse_names(["json,html", "json"])
@@ -95,7 +102,7 @@ def parse_names(options: Sequence[str], pictures: bool = True) -> list[str]:
     names: list[str] = []
     for name in (part.strip() for option in options for part in option.split(",")):
         if name == "all":
-            names += [item for item in BUILT_IN if item != "terminal" and (item != "png" or draws_pixels())]
+            names += [item for item in BUILT_IN if item not in NOT_IN_ALL and (item != "png" or draws_pixels())]
             names += plugin_names("format")
             continue
         if name not in BUILT_IN:

@@ -40,7 +40,7 @@ def text(analysis: Analysis) -> str:
     first, *rest = [safe(line) for line in verdict_lines(analysis)]
     parts += [f"**{first}**", *rest]
     parts += [safe(line) for line in (*cost_and_latency_lines(analysis), ranking_line(analysis)) if line]
-    parts.append(_variants(analysis))
+    parts.append(variants_table(analysis))
     if scores := other_scores(analysis):
         parts += [f"### {OTHER_SCORES}", table(*scores)]
     if analysis.segments:
@@ -57,7 +57,7 @@ def text(analysis: Analysis) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _variants(analysis: Analysis) -> str:
+def variants_table(analysis: Analysis) -> str:
     rows = [
         (item.name + (" (baseline)" if item.name == analysis.run["baseline"] else ""), *cells(item))
         for item in analysis.variants

@@ -66,19 +66,17 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
     for item in items:
         first, *rest = lines(item)
         output += [first, *(f"  {line}" for line in rest)]
-    return output + _cautions(items)
+    return output + cautions(items)
 
 
-def _cautions(items: Sequence[AcrossRuns]) -> list[str]:
+def cautions(items: Sequence[AcrossRuns]) -> list[str]:
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
-    cautions = [NOT_INTERLEAVED] if of_two_runs else []
-    cautions += dict.fromkeys(
-        note for item in items for side in (item.first, item.second) for note in side.import_notes
-    )
+    output = [NOT_INTERLEAVED] if of_two_runs else []
+    output += dict.fromkeys(note for item in items for side in (item.first, item.second) for note in side.import_notes)
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
-        cautions.append(f"{', '.join(early)} stopped early: its scores favour the variant that was leading")
-    return cautions
+        output.append(f"{', '.join(early)} stopped early: its scores favour the variant that was leading")
+    return output
 
 
 def as_markdown(items: Sequence[AcrossRuns]) -> str:
@@ -88,7 +86,7 @@ def as_markdown(items: Sequence[AcrossRuns]) -> str:
         parts += [f"**{first}**", "\n".join(f"- {line}" for line in rest)]
         if item.comparison.differences:
             parts.append(markdown.case_table(item.comparison))
-    return "\n\n".join(part for part in [*parts, *map(markdown.safe, _cautions(items))] if part) + "\n"
+    return "\n\n".join(part for part in [*parts, *map(markdown.safe, cautions(items))] if part) + "\n"
 
 
 def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
@@ -121,14 +119,17 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
     }
 
 
-def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str]) -> str:
-    """A test for each contender, which fails on a regression and is an error if nothing could be compared, and a failed
-    test for each unmet requirement."""
+def as_junit(items: Sequence[AcrossRuns], unmet: Sequence[str], allow_unchanged: bool = False) -> str:
+    """A test for each contender, which fails on a regression and is an error if nothing could be compared (skipped if
+    nothing changed, with `allow_unchanged`), and a failed test for each unmet requirement."""
     root = ElementTree.Element("testsuites", name="compare")
     suite = ElementTree.SubElement(root, "testsuite", name="compare")
     for item in items:
         test = add_test(suite, "compare", f"{item.second.name} against {item.first.name}")
-        add_outcome(test, item.word, lines(item)[0])
+        if allow_unchanged and item.is_unchanged:
+            ElementTree.SubElement(test, "skipped", message=clean(lines(item)[0]))
+        else:
+            add_outcome(test, item.word, lines(item)[0])
         ElementTree.SubElement(test, "system-out").text = clean("\n".join(lines(item)))
     add_requirements(suite, "compare", unmet)
     return finished(root)

@@ -12,7 +12,7 @@ from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.stats.verdict import NO_CASE
-from abreast.text import many
+from abreast.text import dollars, many
 
 if TYPE_CHECKING:
     from abreast.analyse.rows import Rows
@@ -274,10 +274,12 @@ def advice(comparison: Comparison) -> list[str]:
         effect = f"{result.effect * 100:.4g} points"
         if result.population == THESE_CASES:
             repeats = many(result.needed, "repeat")
-            lines.append(f"to detect {effect} on {comparison.these_cases} you need about {repeats} of each")
+            lines.append(
+                f"to detect {effect} on {comparison.these_cases} you need about {repeats} of each{_price(comparison)}"
+            )
         elif result.still_needed:
             needed = f"to detect {effect} you need about {many(result.needed, comparison.case_noun)}"
-            lines.append(f"{needed}; this run compares {comparison.cases:,}")
+            lines.append(f"{needed}; this run compares {comparison.cases:,}{_price(comparison)}")
         elif result.interval is not None and max(-result.interval.low, result.interval.high) < result.effect:
             lines.append(f"any difference is smaller than {effect}: the interval excludes larger ones")
         else:
@@ -285,6 +287,12 @@ def advice(comparison: Comparison) -> list[str]:
     lines += calibration_lines(comparison)
     lines += [line for line in (_cases_left_out(comparison), bounds(comparison), _repeats_left_out(comparison)) if line]
     return lines
+
+
+def _price(comparison: Comparison) -> str:
+    """`; 345 more would cost about $4.10`; empty if the cost is not known."""
+    missing = comparison.missing
+    return f"; {missing.count:,} more would cost about {dollars(missing.usd)}" if missing and missing.usd else ""
 
 
 def whose(analysis: Analysis, comparison: Comparison) -> str:

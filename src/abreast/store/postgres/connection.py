@@ -20,6 +20,7 @@ from psycopg.types import bool as bools
 from psycopg.types import none, numeric, string
 
 from abreast.errors import StoreError
+from abreast.redaction import declare_secret
 from abreast.store.address import without_password
 from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
@@ -123,6 +124,7 @@ class PostgresConnection:
         self.raw = raw
         self.streams = False  # whether rows of a SELECT are fetched as they are read; only in a transaction
         self.views_are_stale = False  # columns were added that the views do not have
+        self.grants: list[str] = []  # statements that grant the rights to the views, which were dropped
         self._changes = self._total = self._cursors = 0
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
@@ -139,12 +141,10 @@ class PostgresConnection:
         cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
         more = 0
         if insert is not None:
-            remaining = insert.unique(rows)
-            whole = len(remaining) - len(remaining) % ROWS_AT_ONCE
-            chunks = (remaining[start : start + ROWS_AT_ONCE] for start in range(0, whole, ROWS_AT_ONCE))
+            together, rows = insert.split(rows)
+            chunks = (together[start : start + ROWS_AT_ONCE] for start in range(0, len(together), ROWS_AT_ONCE))
             cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
             more = max(0, cursor.rowcount)
-            rows = remaining[whole:]
         cursor.executemany(translated(sql), rows)
         self._count_changes(cursor)
         self._changes += more
@@ -240,7 +240,9 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # it may quote a password
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
-    server: dict[str, str] = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    server = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    if not is_typed:  # a plan that was made for empty tables reads every row once they are full
+        server["plan_cache_mode"] = "force_custom_plan"
     extra = [f"-c {name}={value}" for name, value in server.items()]
     chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
     raw = _RawConnection.connect(
@@ -249,6 +251,7 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
+    declare_secret("STORE_PASSWORD", raw.info.password)  # perhaps from a file
     return PostgresConnection(raw)
 
 
@@ -280,8 +283,14 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: damaged ({reason})", "restore it from a backup")
         case psycopg.DataError() | psycopg.IntegrityError() | psycopg.ProgrammingError() | psycopg.NotSupportedError():
             return StoreError(f"{address}: a row cannot be stored ({reason})")
+        case errors.DependentObjectsStillExist():
+            reason = str(error.diag.message_detail).partition("\n")[0]
+            fix = "drop what depends on them, then try again"
+            return StoreError(f"{address}: the views cannot change ({reason})", fix)
         case errors.QueryCanceled() | errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
+        case psycopg.InternalError() if not isinstance(error, errors.IdleInTransactionSessionTimeout):
+            return StoreError(f"{address}: {reason}", "see the log of the server")
         case psycopg.Error() | OSError():
             reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
             return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")

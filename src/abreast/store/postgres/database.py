@@ -47,11 +47,7 @@ def version_of(connection: PostgresConnection, address: str) -> int:
             )
         return 0
     ((version,),) = connection.execute(_VERSION).fetchall()
-    if version > schema.VERSION:
-        raise StoreError(
-            f"{address}: made by a newer abreast (format {version}; this version reads up to {schema.VERSION})",
-            "update abreast, or name another store with --store",
-        )
+    schema.refuse_newer(version, address)
     return int(version)
 
 
@@ -103,11 +99,13 @@ def lock_changes(connection: PostgresConnection) -> None:
 
 
 def update_views(connection: PostgresConnection) -> None:
-    """Recreate the views if columns were added, unless a reader is in the way: then the next writer does it."""
+    """Recreate the views if columns were added, unless a reader or what depends on them is in the way: then the next
+    writer does it."""
     if are_current(connection):
         connection.views_are_stale = False
         return
-    with suppress(errors.LockNotAvailable, errors.DeadlockDetected), connection.transaction():
+    in_the_way = (errors.LockNotAvailable, errors.DeadlockDetected, errors.DependentObjectsStillExist)
+    with suppress(*in_the_way), connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{VIEWS_WAIT}'")
         connection.execute(POSTGRES.lock_columns)
         if not are_current(connection):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import psycopg
 
-from abreast.store.dialect import Dialect, Mode, literal, quote
+from abreast.store.dialect import Dialect, RowInsert, literal, quote
 
 if TYPE_CHECKING:
     from abreast.store.base import Connection
@@ -80,17 +80,31 @@ SELECT md5(
 $$"""
 
 
+# The statements that grant the rights to the views.
+_GRANTS = """SELECT format('GRANT %s ON %I TO %s%s', privilege_type, relname,
+  CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+  CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+FROM pg_class, aclexplode(relacl) WHERE oid IN (to_regclass('predictions'), to_regclass('metrics'))"""
+
+
 class Insert(NamedTuple):
     """An INSERT that may insert several rows at once, whose parameters follow each other."""
 
     several: str  # the statement for ROWS_AT_ONCE rows
     key: tuple[int, ...]  # indexes of the columns by which a row replaces another
+    adds: bool  # whether a row adds to the one that it replaces
 
-    def unique(self, rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
-        """The last row of each key, because one statement cannot replace a row twice."""
-        if not self.key:
-            return list(rows)
-        return list({tuple(row[index] for index in self.key): row for row in rows}.values())
+    def split(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
+        """Return the rows for `several`, and the others, which are inserted after them one by one. One statement cannot
+        replace a row twice."""
+        rows = list(rows)
+        if self.key:
+            last = {tuple(row[index] for index in self.key): row for row in rows}
+            if self.adds and len(last) < len(rows):
+                return [], rows
+            rows = list(last.values())
+        whole = len(rows) - len(rows) % ROWS_AT_ONCE
+        return rows[:whole], rows[whole:]
 
 
 class PostgresDialect(Dialect):
@@ -134,22 +148,23 @@ class PostgresDialect(Dialect):
     def as_kind(self, value: str, kind: str) -> str:
         return f"{value}::text::{_CELL_TYPES.get(kind, 'text')}"
 
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
-        values = {name: f"${number}" for number, name in enumerate(names, 1)}
-        filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
-        on_conflict, key = "", [name for name in unique.split(", ") if mode == "replace"]
-        if mode == "ignore":
-            on_conflict = f" ON CONFLICT ({unique}) DO NOTHING"
-        elif mode == "replace":
-            assigned = ", ".join(f"{quote(name)} = EXCLUDED.{quote(name)}" for name in ("seq", *names))
-            on_conflict = f" ON CONFLICT ({unique}) DO UPDATE SET {assigned}"
-        head = f"INSERT INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES"
-        row = f"({', '.join(filled)})"
-        sql = f"{head} {row}{on_conflict}"
-        if mode != "insert" or not sums:  # else a row counts those before it
-            rows = (_PARAMETER.sub(partial(_renumber, by=by * len(names)), row) for by in range(ROWS_AT_ONCE))
-            several = f"{head} {', '.join(rows)}{on_conflict}"
-            self.inserts[sql] = Insert(several, tuple(names.index(name) for name in key))
+    def insert(self, row: RowInsert) -> str:
+        on_conflict, key = "", ", ".join(row.key)
+        if row.mode == "ignore":
+            on_conflict = f" ON CONFLICT ({key}) DO NOTHING"
+        elif row.mode == "replace":
+            new = {name: f"EXCLUDED.{quote(name)}" for name in ("seq", *row.names)}
+            if row.added is not None:
+                new[row.added] += f" + COALESCE({quote(row.table)}.{quote(row.added)}, 0)"
+            assigned = ", ".join(f"{quote(name)} = {value}" for name, value in new.items())
+            on_conflict = f" ON CONFLICT ({key}) DO UPDATE SET {assigned}"
+        values = f"({', '.join(row.values('$').values())})"
+        sql = f"INSERT {row.into} VALUES {values}{on_conflict}"
+        if not row.computed:  # else a row depends on those before it
+            rows = (_PARAMETER.sub(partial(_renumber, by=by * len(row.names)), values) for by in range(ROWS_AT_ONCE))
+            several = f"INSERT {row.into} VALUES {', '.join(rows)}{on_conflict}"
+            replaced_by = [row.names.index(name) for name in row.key] if row.mode == "replace" else []
+            self.inserts[sql] = Insert(several, tuple(replaced_by), row.added is not None)
         return sql
 
     def first_bytes(self, source: str) -> str:
@@ -167,12 +182,18 @@ class PostgresDialect(Dialect):
     def is_number(self, column: str) -> str:
         return f"pg_typeof({column})::text IN ('bigint', 'double precision') AND {column} IS NOT NULL"
 
+    def drop_views(self, connection: Connection, names: Iterable[str]) -> None:
+        """Drop the views, and note the rights to them that an administrator granted."""
+        if grants := connection.execute(_GRANTS).fetchall():
+            cast("PostgresConnection", connection).grants = [statement for (statement,) in grants]
+        super().drop_views(connection, names)
+
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
         """Replacing a view waits for its readers, and further readers wait for that. So it happens after this
         transaction, with little patience, unless the views were dropped in it."""
         ((is_dropped,),) = connection.execute("SELECT to_regclass('predictions') IS NULL").fetchall()
         if is_dropped:
-            for statement in statements:
+            for statement in (*statements, *cast("PostgresConnection", connection).grants):
                 connection.execute(statement)
             ((source,),) = connection.execute("SELECT source_of_views()").fetchall()
             connection.execute(f"COMMENT ON VIEW predictions IS {literal(source)}")

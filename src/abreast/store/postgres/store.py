@@ -126,9 +126,6 @@ class PostgresStore(Store):
                 connection.execute(f"NOTIFY {CHANGES}")
             database.update_views(connection)
 
-    def connect(self) -> PostgresConnection:
-        return connect(self._url)
-
     def connect_for_writing(self, is_typed: bool = False) -> PostgresConnection:
         return database.connect_for_writing(self._url, self.address, is_typed)
 

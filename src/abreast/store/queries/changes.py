@@ -46,7 +46,8 @@ class ChangeQueries(QueryGroup):
 
     def revision(self, run_id: int) -> Revision:
         last = ", ".join(
-            f"COALESCE((SELECT MAX(seq) FROM {table} WHERE run_id = ?), 0)" for table in Revision._fields[:-1]
+            f"COALESCE((SELECT MAX(seq) FROM {table} WHERE run_id = ? AND seq > 0), 0)"
+            for table in Revision._fields[:-1]
         )
         (row,) = self._store.rows(
             f"SELECT {last}, (SELECT COUNT(*) + COUNT(outcome) FROM controls WHERE run_id = ?)",

@@ -61,9 +61,9 @@ def is_alive(owner: str | None, heartbeat_at: float | None, now: float) -> bool:
     return now - (heartbeat_at or 0.0) < SILENT_AFTER_S
 
 
-def active_error(run: str, owner: str, fix: str = "") -> StoreError:
+def active_error(run: str, owner: str, fix: str) -> StoreError:
     """The error for a run that another process is executing."""
-    return StoreError(f"{run} is being executed by {_describe(owner)}", fix or f"wait, or see `abreast show {run}`")
+    return StoreError(f"{run} is being executed by {_describe(owner)}", fix)
 
 
 def _describe(owner: str) -> str:

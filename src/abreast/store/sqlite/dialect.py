@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import apsw
 
-from abreast.store.dialect import Dialect, Mode, literal, quote
+from abreast.store.dialect import Dialect, RowInsert, literal, quote
 
 _INSERT = {"insert": "INSERT", "ignore": "INSERT OR IGNORE", "replace": "INSERT OR REPLACE"}
 
@@ -23,10 +23,12 @@ class SQLiteDialect(Dialect):
     joins_scores = False  # SQLite allows 64 tables in a join, and skips subqueries of unused columns
     statement_errors = (apsw.SQLError, apsw.BindingsError)
 
-    def insert(self, table: str, names: Sequence[str], mode: Mode, unique: str, sums: Mapping[str, str]) -> str:
-        values = {name: f"?{number}" for number, name in enumerate(names, 1)}
-        filled = [sums[name].format(value=value, **values) if name in sums else value for name, value in values.items()]
-        return f"{_INSERT[mode]} INTO {quote(table)} ({', '.join(map(quote, names))}) VALUES ({', '.join(filled)})"
+    def insert(self, row: RowInsert) -> str:
+        values = row.values("?")
+        if row.added is not None:
+            same = " AND ".join(f"{name} = {values[name]}" for name in row.key)
+            values[row.added] += f" + COALESCE((SELECT {row.added} FROM {row.table} WHERE {same}), 0)"
+        return f"{_INSERT[row.mode]} {row.into} VALUES ({', '.join(values.values())})"
 
     def first_bytes(self, source: str) -> str:  # its text functions stop at a NUL
         return f"SUBSTR(CAST({source} AS BLOB), 1, ?)"

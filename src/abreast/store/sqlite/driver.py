@@ -284,11 +284,8 @@ def check_version(connection: SQLiteConnection, path: Path) -> int:
     if application != APPLICATION:
         if version or not is_empty:
             raise StoreError(f"{path}: a SQLite file, but not an abreast store", "name another file with --store")
-    elif version > schema.VERSION:
-        raise StoreError(
-            f"{path}: made by a newer abreast (format {version}; this version reads up to {schema.VERSION})",
-            "update abreast, or name another store with --store",
-        )
+    else:
+        schema.refuse_newer(version, path)
     return version
 
 

@@ -38,7 +38,7 @@ def arms_of(
 def _tool_params(tools: tuple[str, ...]) -> dict[str, Any]:
     """Return the built-in tools and their allowed calls: `Bash(rg:*)` allows the tool Bash only for rg."""
     names = dict.fromkeys(tool.partition("(")[0] for tool in tools)
-    return {"tools": list(names), "allowed_tools": list(tools), "on_denied": "go_on"}
+    return {"tools": list(names), "allowed_tools": list(tools), "on_denied": "continue"}
 
 
 def _add(arms: dict[str, dict[str, Any]], name: str, params: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ def _executed(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     return {
         "cases": tasks.cases,
         "target": "command",
-        "params": {"workspace": tasks.workspace, "on_silence": "go_on", **tasks.params},
+        "params": {"workspace": tasks.workspace, "on_silence": "continue", **tasks.params},
         "variants": {agent.name: dict(agent.params) for agent in config.agents},
         "scorers": _scorers(config, tasks),
         "expects": EXPECTS,

@@ -34,7 +34,7 @@ _RESERVED = (
     *("-p", "--print", "--output-format", "--input-format", "--verbose", PARTIAL),
     *("--strict-mcp-config", "--mcp-config"),
 )
-ON_DENIED = ("fail", "go_on")  # effects of a denied call on the trial
+ON_DENIED = ("fail", "continue")  # effects of a denied call on the trial
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 REVISION = 1
 
@@ -93,7 +93,7 @@ class ClaudeCode(Agent):
         allowed = named if allowed is None else allowed
         denied = settings.take("disallowed_tools", [], _is_list, "a list of tools")
         denied_is = settings.take("on_denied", "fail", lambda value: value in ON_DENIED, " or ".join(ON_DENIED))
-        self._ignores_denied = denied_is == "go_on"
+        self._ignores_denied = denied_is == "continue"
         self._max_turns = settings.take("max_turns", None, is_count, "an integer of at least 1")
         is_bare = settings.take("bare", False, is_flag, "true or false")
         flags = {

@@ -93,8 +93,8 @@ class Command(Agent):
         reads_file = self._shell and variable_name("prompt_file") in self._words[2]
         by_default = "none" if reads_file or used & {"prompt", "prompt_file"} else "prompt"
         self._stdin = settings.take("stdin", by_default, ("prompt", "none").__contains__, "prompt or none")
-        silence = settings.take("on_silence", "fail", ("fail", "go_on").__contains__, "fail or go_on")
-        self._allows_silence = silence == "go_on"
+        silence = settings.take("on_silence", "fail", ("fail", "continue").__contains__, "fail or continue")
+        self._allows_silence = silence == "continue"
         self._reader = self._choose_reader(settings)
 
     def _make_words(self, command: Any, further: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from abreast.experiment.control import control_run, parse_settings
 from abreast.store import Store
 from abreast.store.queries.changes import Revision
 from abreast.store.runs.controls import ACTIONS, Control
-from abreast.view.context import FOLLOWERS, READER, json_body
+from abreast.view.context import FOLLOWERS, READER, find_run, json_body
 from abreast.view.live.follower import Update
 
 RETRY_MS = 1000  # until a browser reconnects
@@ -28,7 +28,8 @@ async def stream(request: web.Request) -> web.StreamResponse:
     last one, and gets everything that is newer.
     """
     known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
-    updates = request.app[FOLLOWERS].updates(request.match_info["run"], Revision.parse(known))
+    run = await request.app[READER].read(find_run, request.match_info["run"])
+    updates = request.app[FOLLOWERS].updates(run["run"], Revision.parse(known))
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     await response.write(f"retry: {RETRY_MS}\n\n".encode())

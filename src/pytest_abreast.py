@@ -1,0 +1,100 @@
+"""pytest plugin: files `*.abreast.yaml` are tests, and the fixture `abreast_run` executes experiments.
+
+A module outside of the package, so that pytest loads nothing of abreast before a test needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from abreast import Experiment, Result
+
+ENDINGS = (".abreast.yaml", ".abreast.yml")
+DEFAULT = ("worse",)  # the requirement of a file that has none
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return ExperimentFile.from_parent(parent, path=file_path) if file_path.name.endswith(ENDINGS) else None
+
+
+class RequirementsNotMet(AssertionError):
+    """The message has the requirements that are not met, the verdict, and what to do."""
+
+
+class ExperimentFile(pytest.File):
+    """An experiment. It is one test, so that with xdist one worker executes it."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield ExperimentItem.from_parent(self, name=self.path.name.partition(".abreast.")[0])
+
+
+class ExperimentItem(pytest.Item):
+    def runtest(self) -> None:
+        from abreast import Experiment
+
+        experiment = Experiment.load(self.path)
+        result = experiment.run(refuse_costly=True)
+        self.user_properties += [("abreast_run", result.run), ("abreast_verdict", result.verdict.word)]
+        has_several = len(result.analysis.variants) > 1
+        _require(result, experiment.spec.fail_if or (DEFAULT if has_several else ()))
+        self.add_report_section("call", "abreast", str(result.verdict))  # shown by `pytest -rA`
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        from abreast.errors import AbreastError
+
+        error = excinfo.value
+        if isinstance(error, RequirementsNotMet):
+            return str(error)
+        if isinstance(error, AbreastError):
+            return f"error: {error.message}" + (f"\nhelp: {error.fix}" if error.fix else "")
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        return self.path, None, f"experiment: {self.name}"
+
+
+RunExperiment = Callable[..., "Result"]
+
+
+@pytest.fixture
+def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
+    """Execute an experiment, and fail unless it has a result and meets its requirements.
+
+    Takes an `Experiment`, or a spec file relative to the folder of the test. Keyword arguments are those of
+    `Experiment.run`, and `fail_if`, requirements such as `["worse", "errors > 2%"]` in addition to those of the spec.
+    """
+
+    def run(experiment: Experiment | str | os.PathLike[str], fail_if: Sequence[str] = (), **options: Any) -> Result:
+        __tracebackhide__ = True
+        from abreast import Experiment
+
+        if not isinstance(experiment, Experiment):
+            experiment = Experiment.load(request.path.parent / experiment)
+        options = {"refuse_costly": True, **options}
+        result = experiment.run(**options)
+        _require(result, [*experiment.spec.fail_if, *([fail_if] if isinstance(fail_if, str) else fail_if)])
+        request.node.add_report_section("call", "abreast", str(result.verdict))
+        return result
+
+    return run
+
+
+def _require(result: Result, requirements: Iterable[str]) -> None:
+    __tracebackhide__ = True
+    from abreast.analyse.decision import gates
+    from abreast.experiment.ending import ending_lines, exit_code
+    from abreast.store.address import display_address
+
+    unmet = gates.failures(gates.requirements(list(requirements)), result.analysis)
+    if unmet or exit_code(result):
+        lines = [f"requirement not met: {line}" for line in unmet]
+        where = f" --store {shlex.quote(display_address(str(result.store)))}"
+        ending = [line.strip() for line in ending_lines(result, "run", where)]
+        raise RequirementsNotMet("\n".join([*lines, str(result.verdict), *ending]))
