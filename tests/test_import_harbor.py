@@ -193,6 +193,20 @@ def test_a_result_cut_off_is_refused(folder: Folder, job: Path) -> None:
     assert not (folder.path / "results.db").exists()
 
 
+def test_a_folder_of_jobs_is_refused_with_their_names(folder: Folder, job: Path) -> None:
+    job.rename(folder.path / "monday")
+    folder.write("jobs/readme", "")
+    (folder.path / "monday").rename(folder.path / "jobs/monday")
+    done = folder.abreast("import", "jobs")
+    assert (done.code, "jobs: no results of trials" in done.err) == (2, True), done.err
+    assert "name the folder of one job: monday" in done.err
+
+
+def test_a_job_without_trials_is_refused(folder: Folder) -> None:
+    folder.write("job/result.json", (JOB / "result.json").read_bytes())
+    assert "job: no results of trials" in folder.abreast("import", "job").err
+
+
 def test_results_of_another_shape_are_refused(folder: Folder, job: Path) -> None:
     (path, _) = trials(job, "careful", "sum-05")
     change(path, task_name=None)

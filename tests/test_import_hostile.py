@@ -76,6 +76,24 @@ def harbor() -> dict[str, Any]:
     return {str(path.relative_to(job)): json.loads(path.read_text()) for path in paths}
 
 
+def terminal_bench() -> dict[str, Any]:
+    result = {
+        "trial_name": "t.1-of-1",
+        "task_id": "t",
+        "instruction": "do",
+        "is_resolved": True,
+        "failure_mode": "unset",
+    }
+    result |= {
+        "parser_results": {"test_a": "passed"},
+        "total_input_tokens": 5,
+        "agent_started_at": "2025-11-19T10:00:00",
+    }
+    metadata = {"agent_name": "a", "model_name": "m", "n_attempts": 1, "dataset_size": 2, "end_time": None}
+    metadata |= {"agent_kwargs": {"effort": 1}, "dataset_name": "d"}
+    return {"results.json": {"id": "1", "results": [result, {**result, "task_id": "u"}]}, "run_metadata.json": metadata}
+
+
 def write_json(content: Any, place: Path) -> Path:
     place.write_text(json.dumps(content))
     return place
@@ -100,6 +118,7 @@ LOGS_OF = {
     "promptfoo 2": (promptfoo_2, write_json),
     "pydantic-evals": (pydantic_evals, write_json),
     "harbor": (harbor, write_folder),
+    "terminal-bench": (terminal_bench, write_folder),
 }
 
 
@@ -121,7 +140,7 @@ def test_any_value_anywhere_is_imported_or_refused(name: str, tmp_path_factory: 
     def check(data: st.DataObject) -> None:
         content = copy.deepcopy(original)
         for _ in range(data.draw(st.integers(1, 3))):
-            found = [place for place in places(content) if not (name == "harbor" and place[0] is content)]
+            found = [place for place in places(content) if not (write is write_folder and place[0] is content)]
             container, key = found[data.draw(st.integers(0, len(found) - 1))]
             if isinstance(container, dict) and data.draw(st.booleans()):
                 del container[key]
@@ -132,24 +151,26 @@ def test_any_value_anywhere_is_imported_or_refused(name: str, tmp_path_factory: 
     check()
 
 
-@pytest.mark.parametrize("name", [name for name in LOGS_OF if name != "harbor"])
+@pytest.mark.parametrize("name", [name for name, (_, write) in LOGS_OF.items() if write is not write_folder])
 def test_a_log_cut_anywhere_is_refused_or_imported_in_part(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     make, write = LOGS_OF[name]
     folder = tmp_path_factory.mktemp("cut")
-    whole = write(make(), folder / "log").read_bytes()
+    content = write(make(), folder / "log").read_bytes()
 
     @HOSTILE
-    @given(st.integers(0, len(whole) - 1))
+    @given(st.integers(0, len(content) - 1))
     def check(size: int) -> None:
         place = tmp_path_factory.mktemp("cut")
 
-        def write_cut(content: bytes, path: Path) -> Path:
-            path.write_bytes(content)
+        def write_cut(part: bytes, path: Path) -> Path:
+            path.write_bytes(part)
             return path
 
-        is_imported = check_import(write_cut, whole[:size], place)
+        is_imported = check_import(write_cut, content[:size], place)
         assert (
-            not is_imported or (name == "lm-eval" and whole[size : size + 1] == b"\n") or whole[:size].endswith(b"\n")
+            not is_imported
+            or (name == "lm-eval" and content[size : size + 1] == b"\n")
+            or content[:size].endswith(b"\n")
         )
 
     check()

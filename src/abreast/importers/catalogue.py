@@ -16,6 +16,7 @@ BUILT_IN = {  # imported on use, tried in this order
     "lm-eval": "lm_eval:LmEvalLog",
     "pydantic-evals": "pydantic_evals:PydanticEvalsReport",
     "harbor": "harbor:HarborJob",
+    "terminal-bench": "terminal_bench:TerminalBenchRun",
     "junit": "junit_xml:JUnitXml",
     "table": "table:Table",  # last: it recognises any rows
 }

@@ -72,13 +72,18 @@ class HarborJob(LogFormat):
         if log.kind != "folder":
             return False
         results = (name for name in log.members if name.endswith(_RESULT) and name.count("/") <= 1)
-        return any(LogFile(log.path / name).keys.keys() >= _TRIAL for name in results)
+        return any(_is_part(LogFile(log.path / name)) for name in results)
 
     def header(self, log: LogFile) -> LogHeader:
         folder = _folder(log)
         job, config = _optional(folder, _RESULT), _optional(folder, _CONFIG)
         trials = _Trials(folder, config)
         variants = trials.variants()
+        if not variants:
+            jobs = [
+                name.partition("/")[0] for name in folder.members if name.count("/") == 1 and name.endswith(_RESULT)
+            ]
+            raise folder.error("no results of trials", f"name the folder of one job: {', '.join(jobs)}" if jobs else "")
         attempts = config.get("n_attempts")
         total = job.get("n_total_trials")
         repeats = attempts if isinstance(attempts, int) and attempts > 0 else None
@@ -193,6 +198,11 @@ class _Trials:
             params = {"agent": agent, "model": model, **mapping(json.loads(options))}
             variants[name] = _Variant(name, key, {key: value for key, value in params.items() if value not in ("", {})})
         return list(variants.values())
+
+
+def _is_part(result: LogFile) -> bool:
+    """Whether this is the result of a job or of a trial."""
+    return result.keys.keys() >= _TRIAL or result.keys.keys() >= _JOB
 
 
 def _folder(log: LogFile) -> LogFile:

@@ -131,13 +131,14 @@ class _SampleFile:
         for row, name in self._named_rows():
             if name is None:
                 with as_written_by("lm-evaluation-harness", self.log, f"document {row['doc_id']}"):
-                    scores = {**_metrics(row, self._first_filter(row)), **later.pop(row["doc_id"], {})}
+                    scores = _metrics(row, self._first_filter(row))
+                    scores |= {score: of[row["doc_id"]] for score, of in later.items() if row["doc_id"] in of}
                     trial = self._trial(row, scores, main)
                 yield trial
 
     def _named_rows(self) -> Iterator[tuple[Row, str | None]]:
         """The rows, with the filter of those that are not of the first one."""
-        known = self.filters()
+        filters = self.filters()
         times: dict[Any, int] = defaultdict(int)
         first: str | None = None
         for row in self.rows():
@@ -148,19 +149,20 @@ class _SampleFile:
             else:  # until 0.4.2 the rows of the filters follow each other
                 number = times[row["doc_id"]]
                 times[row["doc_id"]] += 1
-                yield row, None if not number else known[number] if number < len(known) else str(number + 1)
+                yield row, None if not number else filters[number] if number < len(filters) else str(number + 1)
 
     def _first_filter(self, row: Row) -> str:
         return str(row["filter"]) if "filter" in row else next(iter(self.filters()), NO_FILTER)
 
-    def _later_scores(self) -> dict[Any, dict[str, float]]:
-        """The scores that other filters than the first one gave a document."""
-        later: dict[Any, dict[str, float]] = defaultdict(dict)
+    def _later_scores(self) -> dict[str, dict[int | str, float]]:
+        """The scores by other filters than the first one, by name and document."""
+        later: dict[str, dict[int | str, float]] = defaultdict(dict)
         if "filter" in next(self.rows(), {}) and len(self.filters()) == 1:
             return later
         for row, name in self._named_rows():
             if name is not None:
-                later[row["doc_id"]].update(_metrics(row, name))
+                for score, value in _metrics(row, name).items():
+                    later[score][row["doc_id"]] = value
         return later
 
     def _trial(self, row: Row, scores: dict[str, float], main: str | None) -> LoggedTrial:
