@@ -371,6 +371,21 @@ def test_imported_runs_are_deleted_like_others(stored: Folder) -> None:
     imported(stored, "rows.csv", "--map", "tags=kind")
 
 
+def test_every_engine_stores_an_imported_run_in_the_same_way(stored: Folder, postgres: str) -> None:
+    stores = ("results.db", "a.duckdb", postgres)
+    query = (
+        "select case_id, variant, status, score, answer, latency_s, service_s, queue_s, started_at, finished_at, "
+        "in_flight from predictions order by case_id, variant"
+    )
+    results = []
+    for store in stores:
+        imported(stored, "rows.csv", "--map", "tags=kind", "--store", store)
+        (verdict,) = verdicts(stored.abreast("report", "--json", "--store", store))
+        results.append((figures(verdict), stored.sql(query, store)))
+    assert results[0] == results[1] == results[2]
+    assert results[0][1][0]["queue_s"] is None, "unknown, not NaN"
+
+
 FORMAT = """
 from abreast import Answer, Case, Score
 from abreast.importers.base import LogFormat, LoggedTrial, LogHeader
