@@ -107,6 +107,10 @@ def test_one_description_of_several_tests_names_them_apart(folder: Folder) -> No
 def test_json_lines_are_read_as_well(folder: Folder) -> None:
     folder.write("results.jsonl", "".join(json.dumps(row) + "\n" for row in content()["results"]["results"]))
     assert logged_verdict(folder, "results.jsonl") == logged_verdict(folder, RESULTS)
+    folder.write("export.jsonl", "".join(json.dumps(row) + "\n" for row in content(EXPORT)["results"]["results"]))
+    import_logs(folder, "export.jsonl", EXPORT)
+    rows = folder.sql("select variant, count(distinct run) as runs from predictions group by variant")
+    assert [row["runs"] for row in rows] == [2] * 4, rows
 
 
 @pytest.mark.parametrize(

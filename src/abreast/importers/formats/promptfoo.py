@@ -53,7 +53,7 @@ class PromptfooResults(LogFormat):
                 known = " and ".join(map(str, VERSIONS))
                 raise log.error(f"version {version} of promptfoo's results; versions {known} are supported")
         config, metadata = mapping(content.get("config")), mapping(content.get("metadata"))
-        prompts = _prompts(content)
+        prompts = _prompts(content) if log.kind == "json" else _prompts_of_lines(log)
         return LogHeader(
             tool="promptfoo",
             tool_version=metadata.get("promptfooVersion"),
@@ -73,7 +73,7 @@ class PromptfooResults(LogFormat):
         for row in _rows(log):
             tests.add(row)
         tests.describe(_descriptions(log))
-        variants = _VariantsOfRows(list(header.variants.items()))
+        variants = _VariantsOfRows(header.variants, has_indexes=log.kind == "json")
         for number, row in enumerate(_rows(log), 1):
             with as_written_by("promptfoo", log, f"result {number:,}"):
                 case, repeat = tests.case(row)
@@ -162,17 +162,16 @@ class _Tests:
 class _VariantsOfRows:
     """Finds the variant of a result: a combination of provider and prompt."""
 
-    def __init__(self, variants: list[tuple[str, Mapping[str, Any]]]) -> None:
-        self._names = [name for name, _ in variants]
-        self._by_prompt = {(params["provider"], params["prompt"]): name for name, params in variants}
+    def __init__(self, variants: Mapping[str, Mapping[str, Any]], has_indexes: bool) -> None:
+        self._names = list(variants) if has_indexes else []
+        self._by_prompt = {(params["provider"], params["prompt"]): name for name, params in variants.items()}
 
     def name(self, row: Json) -> str:
         index = row.get("promptIdx")
         if isinstance(index, int) and 0 <= index < len(self._names):
             return self._names[index]
-        prompt, provider = mapping(row.get("prompt")), _provider(row)
-        label = str(prompt.get("label") or prompt.get("display") or prompt.get("raw") or "")
-        return self._by_prompt.get((provider, label)) or (provider if index in (None, 0) else f"{provider} {index}")
+        provider = _provider(row)
+        return self._by_prompt.get((provider, _label(mapping(row.get("prompt")))), provider)
 
 
 def _digest_of(values: Iterable[Any]) -> str:
@@ -256,6 +255,16 @@ def _prompts(content: Json) -> list[Json]:
     return mappings(content.get("results.prompts")) or mappings(
         mapping(content.get("results.table.head")).get("prompts")
     )
+
+
+def _prompts_of_lines(log: LogFile) -> list[Json]:
+    """The same for JSON lines, which have no list of them."""
+    prompts: dict[int, Json] = {}
+    for row in _rows(log):
+        index = row.get("promptIdx")
+        if isinstance(index, int) and index not in prompts:
+            prompts[index] = {"provider": _provider(row), "label": _label(mapping(row.get("prompt")))}
+    return [prompts[index] for index in sorted(prompts)]
 
 
 def _variant_names(prompts: list[Json]) -> dict[str, Json]:
