@@ -342,7 +342,7 @@ def test_imported_answers_are_judged(stored: Folder) -> None:
     done = stored.abreast("rescore", "latest", "--spec", "judged.yaml")
     assert done.code == 0, done.output
     assert stored.sql("select distinct score_judge from predictions") == [{"score_judge": 0.75}]
-    assert stored.abreast("label", "--sample", "4", "--sheet", "sheet.csv").code in (0, 2)
+    assert "8 answers to label" in stored.abreast("label", "--sample", "4", "--export", "sheet.csv").out
 
 
 def test_run_commands_show_an_imported_run(stored: Folder) -> None:
@@ -369,6 +369,21 @@ def test_imported_runs_are_deleted_like_others(stored: Folder) -> None:
     run = stored.abreast("runs", "--json").json[0]["run"]
     assert stored.abreast("delete", run, "--yes").code == 0
     imported(stored, "rows.csv", "--map", "tags=kind")
+
+
+def test_every_engine_stores_an_imported_run_in_the_same_way(stored: Folder, postgres: str) -> None:
+    stores = ("results.db", "a.duckdb", postgres)
+    query = (
+        "select case_id, variant, status, score, answer, latency_s, service_s, queue_s, started_at, finished_at, "
+        "in_flight from predictions order by case_id, variant"
+    )
+    results = []
+    for store in stores:
+        imported(stored, "rows.csv", "--map", "tags=kind", "--store", store)
+        (verdict,) = verdicts(stored.abreast("report", "--json", "--store", store))
+        results.append((figures(verdict), stored.sql(query, store)))
+    assert results[0] == results[1] == results[2]
+    assert results[0][1][0]["queue_s"] is None, "unknown, not NaN"
 
 
 FORMAT = """

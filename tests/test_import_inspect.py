@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -259,6 +260,8 @@ def test_values_count_as_in_the_metrics_of_inspect(folder: Folder, value: Any, s
         ("APIConnectionError: Connection error.", "infrastructure"),
         ("BadRequestError: prompt is too long", "variant"),
         ("KeyError('answer')", "unknown"),
+        ("FileNotFoundError: data.csv", "unknown"),
+        ("getaddrinfo ENOTFOUND api.example.com", "infrastructure"),
     ],
 )
 def test_errors_are_judged_by_their_message(folder: Folder, message: str, blame: str) -> None:
@@ -327,3 +330,47 @@ def test_an_imported_conversation_is_exported_whole(folder: Folder) -> None:
     with zipfile.ZipFile(folder.path / "again.eval") as archive:
         messages = json.loads(archive.read("samples/1_epoch_1.json"))["messages"]
     assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
+
+
+# -- hostile and large logs --------------------------------------------------------------------------------------------
+
+JUNK = [None, "x", "", -1, 3.5, [], {}, [1], {"a": 1}, True, float("nan"), 10**30, "\ud800", [[]]]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values in a document."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, item in items for place in places(item, (*path, key)))]
+
+
+@pytest.mark.parametrize(
+    "seed", [1, 2, pytest.param(3, marks=pytest.mark.heavy), pytest.param(4, marks=pytest.mark.heavy)]
+)
+def test_a_log_with_any_value_anywhere_is_imported_or_refused_by_name(folder: Folder, seed: int) -> None:
+    log = json.loads((LOGS / "0.3.60" / "quick.json").read_text())
+    log["samples"] = [{**item, "events": []} for item in log["samples"][:2]]
+    luck = random.Random(seed)
+    for number in range(25):
+        damaged = json.loads(json.dumps(log))
+        *parents, last = luck.choice(places(log)[1:])
+        place = damaged
+        for key in parents:
+            place = place[key]
+        place[last] = luck.choice(JUNK)
+        folder.write(f"{number}.json", json.dumps(damaged))
+        done = folder.abreast("import", f"{number}.json", "--store", f"{number}.db")
+        assert done.code in (0, 2), (parents, last)
+        assert "unexpected" not in done.err, (parents, last, done.err)
+        if done.code == 2:
+            assert done.err.startswith(f"error: {number}.json"), done.err
+
+
+@pytest.mark.heavy
+def test_a_log_of_100_000_samples_is_imported(folder: Folder) -> None:
+    with (folder.path / "large.json").open("w") as file:
+        file.write(json.dumps(header())[:-1] + ', "samples": [')
+        file.write(",".join(json.dumps(sample(id=n, scores={"s": {"value": "CI"[n % 2]}})) for n in range(100_000)))
+        file.write("]}")
+    imported(folder, "large.json")
+    assert folder.sql("select count(*) as n, avg(score_s) as mean from predictions") == [{"n": 100_000, "mean": 0.5}]
+    assert folder.abreast("report").code == 0

@@ -45,6 +45,10 @@ def recognise(log: LogFile) -> LogFormat:
     for log_format in _formats():
         if log_format.recognises(log):
             return log_format
+    if log.kind == "folder":
+        raise log.error(
+            f"not the folder of a known tool: {log.description()}", "name the files in it, such as logs/*.eval"
+        )
     titles = ", ".join(log_format.title for log_format in _formats())
     raise log.error(f"unknown format: {log.description()}", f"these are known: {titles}; name the columns with --map")
 

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +24,7 @@ from abreast.execute.records import TrialRecords
 from abreast.importers import catalogue
 from abreast.importers.base import ImportOptions, LogFormat, LoggedTrial, LogHeader, Range
 from abreast.importers.log_file import LogFile
-from abreast.model import Answer, Case, Failure, Outcome, Score, Trial, Variant
+from abreast.model import Answer, Case, Failure, Outcome, Score, Trial, Usage, Variant
 from abreast.plan.run_names import new_name
 from abreast.redaction import redact, redact_outcome
 from abreast.spec.cases import CaseTable
@@ -411,7 +411,7 @@ def _wrong_type(trial: LoggedTrial) -> str:
         "service time": trial.service_s,
         "cost": answer.cost_usd,
         **{f"score {score.name}": score.value for score in trial.scores},
-        **{name.replace("_", " "): value for name, value in asdict(answer.usage).items()},
+        **{name.replace("_", " "): getattr(answer.usage, name) for name in Usage.__slots__},
     }
     for kind, values, types in (("text", texts, str), ("a number", numbers, (int, float))):
         for name, value in values.items():

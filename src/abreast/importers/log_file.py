@@ -266,7 +266,7 @@ class _ZstandardMember(io.RawIOBase):
 
 def _listed(names: Collection[str]) -> str:
     """The first names, quoted and safe to print."""
-    shown = ", ".join(printable(name)[:40] for name in list(names)[:MOST_NAMES])
+    shown = ", ".join(printable(name)[:60] for name in list(names)[:MOST_NAMES])
     return f"{shown}{', …' if len(names) > MOST_NAMES else ''}"
 
 
