@@ -190,10 +190,11 @@ def many_drivers() -> bool:
         seconds = time.perf_counter() - begin
         with open_store(url) as store:
             ((rows, scores),) = store.rows("SELECT COUNT(*), (SELECT COUNT(*) FROM scores) FROM trials")
+            ((deadlocks,),) = store.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             names = store.queries.run_names()
-    is_complete = not any(codes) and rows == scores == DRIVERS * trials and len(names) == DRIVERS
-    figure = f"{rows:,} of {DRIVERS * trials:,} trials in {seconds:.1f} s"
-    return measure.line(f"{DRIVERS} drivers on one PostgreSQL database", figure, "all rows", is_complete)
+    is_complete = not any(codes) and rows == scores == DRIVERS * trials and len(names) == DRIVERS and not deadlocks
+    figure = f"{rows:,} of {DRIVERS * trials:,} trials in {seconds:.1f} s, {deadlocks} deadlocks"
+    return measure.line(f"{DRIVERS} drivers on one PostgreSQL database", figure, "all, 0", is_complete)
 
 
 ALL = (trial, durable_rows, analysis, many_drivers)

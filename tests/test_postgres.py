@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -137,6 +140,25 @@ def test_a_batch_given_up_after_its_commit_is_not_repeated(
         wait_for(lambda: len(writing.committed) == 3)
         writing.writer.close()
         assert store.rows("select happened_at from events order by seq") == [(0.0,), (1.0,), (2.0,)]
+
+
+def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> None:
+    """As psycopg may leave it if the session ends while many rows are being sent."""
+    connections = []
+
+    def work(connection: Any) -> None:
+        connections.append(connection)
+        if len(connections) == 1:
+            connection.raw.pgconn.enter_pipeline_mode()
+            raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+    with open_store(postgres) as store:
+        writer = store.open_writer(print, print)
+        writer.commit(work)
+        writer.close()
+        assert connections[0] is not connections[1]
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
 
 
 def test_a_store_that_is_read_after_its_server_ended_the_session_connects_again(
@@ -459,10 +481,27 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
             done = folder.abreast(*words)
             assert done.code != 0, words
             assert expected in done.err, done.err
+            assert ("in ABREAST_STORE, PGPASSWORD or" in done.err) == ("password authentication" in done.err)
             errors = [line for line in done.err.splitlines() if line.startswith(("error:", "help:"))]
             assert [line.partition(":")[0] for line in errors] == ["error", "help"], done.err
             for secret in ("wr0ng", "n0body", postgres_server.password):
                 assert secret not in done.output
+
+
+def test_a_connection_begins_without_options_which_poolers_refuse() -> None:
+    with socket.create_server((HOST, 0)) as pooler, ThreadPoolExecutor(1) as thread:
+
+        def first_message() -> bytes:
+            connection, _ = pooler.accept()
+            with connection:
+                return connection.recv(4096)
+
+        message = thread.submit(first_message)
+        port = pooler.getsockname()[1]
+        with pytest.raises(StoreError), open_store(f"postgresql://ann@{HOST}:{port}/x?sslmode=disable") as store:
+            store.exists()
+        assert b"application_name" in message.result()
+        assert b"options" not in message.result()
 
 
 def test_processes_that_migrate_an_older_store_at_once_do_it_once(postgres: str) -> None:

@@ -194,8 +194,10 @@ class PostgresConnection:
             yield
             self._run("COMMIT")
         except BaseException:
-            with suppress(psycopg.Error):  # a lost connection is rolled back by the server
+            try:
                 self._run("ROLLBACK")
+            except psycopg.Error:  # it is lost, or unusable because its session ended in the middle of many rows
+                self.close()
             raise
 
     def _stream(self, sql: str, parameters: Any) -> StreamedRows:
@@ -240,11 +242,6 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # it may quote a password
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
-    server = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
-    if not is_typed:  # a plan that was made for empty tables reads every row once they are full
-        server["plan_cache_mode"] = "force_custom_plan"
-    extra = [f"-c {name}={value}" for name, value in server.items()]
-    chosen["options"] = " ".join([str(chosen.get("options") or ""), *extra])
     raw = _RawConnection.connect(
         **{**settings, **chosen},
         autocommit=True,
@@ -252,7 +249,16 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
     declare_secret("STORE_PASSWORD", raw.info.password)  # perhaps from a file
-    return PostgresConnection(raw)
+    connection = PostgresConnection(raw)
+    options = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
+    if not is_typed:  # a plan that was made for empty tables reads every row once they are full
+        options["plan_cache_mode"] = "force_custom_plan"
+    try:  # not with the connection, because poolers refuse or drop such options
+        connection.execute("; ".join(f"SET {name} TO {value}" for name, value in options.items()))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class _Context:
@@ -280,7 +286,8 @@ def explanation(address: str, error: Exception) -> StoreError:
         case errors.ProgramLimitExceeded() | errors.OutOfMemory():
             return RowTooLarge(f"{address}: a row is larger than PostgreSQL can store ({reason})", "store less in it")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
-            return StoreError(f"{address}: damaged ({reason})", "restore it from a backup")
+            fix = "connect without a connection pooler, or restore the database from a backup"
+            return StoreError(f"{address}: damaged ({reason})", fix)
         case psycopg.DataError() | psycopg.IntegrityError() | psycopg.ProgrammingError() | psycopg.NotSupportedError():
             return StoreError(f"{address}: a row cannot be stored ({reason})")
         case errors.DependentObjectsStillExist():
@@ -293,7 +300,10 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: {reason}", "see the log of the server")
         case psycopg.Error() | OSError():
             reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
-            return NoConnection(f"{address}: no connection ({reason})", "check the server and the address")
+            fix = "check the server and the address"
+            if "password" in reason:
+                fix = "check the user, and the password in ABREAST_STORE, PGPASSWORD or the file that PGPASSFILE names"
+            return NoConnection(f"{address}: no connection ({reason})", fix)
     return StoreError(f"{address}: a row cannot be stored ({type(error).__name__}: {error})")
 
 

@@ -103,8 +103,8 @@ class Insert(NamedTuple):
             if self.adds and len(last) < len(rows):
                 return [], rows
             rows = list(last.values())
-        whole = len(rows) - len(rows) % ROWS_AT_ONCE
-        return rows[:whole], rows[whole:]
+        end = len(rows) - len(rows) % ROWS_AT_ONCE
+        return rows[:end], rows[end:]
 
 
 class PostgresDialect(Dialect):
