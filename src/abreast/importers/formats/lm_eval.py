@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -132,7 +133,9 @@ class _SampleFile:
             if name is None:
                 with as_written_by("lm-evaluation-harness", self.log, f"document {row['doc_id']}"):
                     scores = _metrics(row, self._first_filter(row))
-                    scores |= {score: of[row["doc_id"]] for score, of in later.items() if row["doc_id"] in of}
+                    scores |= {
+                        score: value for score, of in later.items() if (value := of.get(row["doc_id"])) is not None
+                    }
                     trial = self._trial(row, scores, main)
                 yield trial
 
@@ -154,15 +157,15 @@ class _SampleFile:
     def _first_filter(self, row: Row) -> str:
         return str(row["filter"]) if "filter" in row else next(iter(self.filters()), NO_FILTER)
 
-    def _later_scores(self) -> dict[str, dict[int | str, float]]:
+    def _later_scores(self) -> dict[str, _ByDocument]:
         """The scores by other filters than the first one, by name and document."""
-        later: dict[str, dict[int | str, float]] = defaultdict(dict)
+        later: dict[str, _ByDocument] = defaultdict(_ByDocument)
         if "filter" in next(self.rows(), {}) and len(self.filters()) == 1:
             return later
         for row, name in self._named_rows():
             if name is not None:
                 for score, value in _metrics(row, name).items():
-                    later[score][row["doc_id"]] = value
+                    later[score].add(row["doc_id"], value)
         return later
 
     def _trial(self, row: Row, scores: dict[str, float], main: str | None) -> LoggedTrial:
@@ -191,6 +194,25 @@ class _SampleFile:
             scores=[Score(name, value) for name, value in scores.items()],
             repeat=0,
         )
+
+
+class _ByDocument:
+    """A number for each document, compact for ids that count from 0."""
+
+    def __init__(self) -> None:
+        self._values = array("d")  # by id, as long as they come in order
+        self._others: dict[int | str, float] = {}
+
+    def add(self, document: int | str, value: float) -> None:
+        if document == len(self._values):
+            self._values.append(value)
+        else:
+            self._others[document] = value
+
+    def get(self, document: int | str) -> float | None:
+        if isinstance(document, int) and 0 <= document < len(self._values):
+            return self._values[document]
+        return self._others.get(document)
 
 
 def _is_results(log: LogFile) -> bool:
