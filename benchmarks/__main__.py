@@ -19,6 +19,7 @@ from benchmarks import (
     cluster,
     code_search,
     coding_agents,
+    importing,
     limits,
     measure,
     numbers,
@@ -54,6 +55,7 @@ GROUPS: dict[str, ModuleType] = {
     "statistics": statistics,
     "code-search": code_search,
     "coding-agents": coding_agents,
+    "importing": importing,
 }
 
 

@@ -44,6 +44,8 @@ def test_the_commands_of_a_page_run_in_its_order(page: Path, folder: Folder, mon
         shutil.copytree(page.parent, tmp_path, dirs_exist_ok=True)
         programs.append(real_cli("claude").parent)
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if (logs := ROOT / "tests" / "logs" / page.stem).is_dir():  # of the tool that the page is about
+        shutil.copytree(logs, tmp_path / "logs")
     monkeypatch.setenv("PATH", os.pathsep.join([*map(str, programs), os.environ["PATH"]]))
     environment = dict(os.environ)
     if page == ROOT / "README.md":  # its first job begins with the files that init writes

@@ -41,6 +41,7 @@ LAYERS = [
     ["report"],
     ["progress"],
     ["experiment"],
+    ["importers"],
     ["view"],
     ["suites"],
     ["tracker"],

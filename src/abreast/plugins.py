@@ -14,7 +14,7 @@ from abreast.errors import AbreastError, PluginError, TrialError, classify, loca
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-Kind = Literal["target", "scorer", "suite", "limit", "engine", "store", "format"]
+Kind = Literal["target", "scorer", "suite", "limit", "engine", "store", "format", "importer"]
 Base = TypeVar("Base")
 
 GROUPS: dict[Kind, str] = {
@@ -25,6 +25,7 @@ GROUPS: dict[Kind, str] = {
     "engine": "abreast.engines",
     "store": "abreast.stores",
     "format": "abreast.formats",
+    "importer": "abreast.importers",
 }
 LONGEST_VALUE = 100  # characters of a wrong value in a message
 
@@ -46,7 +47,7 @@ class Plugin:
         return None if self.point.dist is None else f"{self.point.dist.name} {self.point.dist.version}"
 
     def error(self, problem: str) -> PluginError:
-        article = "An" if self.kind == "engine" else "A"
+        article = "An" if self.kind in ("engine", "importer") else "A"
         return PluginError(f"{self}: {problem}", f'see docs/how-to/extending.md, "{article} {self.kind} of your own"')
 
     def load(self) -> Any:

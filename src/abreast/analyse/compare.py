@@ -40,6 +40,7 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
+    import_notes: tuple[str, ...] = ()  # of a run that was imported
     label: str | None = None  # of the run
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
@@ -219,7 +220,8 @@ def _questions(first: list[_RunVariant], later: list[_RunVariant]) -> list[_Cont
     metric = baseline.primary
     if metric is None:
         raise BadInput(f"{run} has no scorer", f"run `abreast rescore {run} --scorer NAME`")
-    if metric not in other.scores and other.primary != metric:
+    is_foreign = baseline.imported is not None or other.imported is not None  # scores of other tools have other names
+    if metric not in other.scores and other.primary != metric and not (is_foreign and other.primary):
         raise BadInput(f"{later_run} has no score {metric}", f"run `abreast rescore {later_run} --scorer {metric}`")
     return [_ContenderPair(*sides, metric) for sides in pairs]
 
@@ -319,6 +321,7 @@ def _contender(side: _RunVariant) -> Contender:
         simulated=bool(rows.meta["simulated"]),
         stopped_early=rows.meta["status"] == "stopped_early",
         summary=summarise(rows, side.variant),
+        import_notes=rows.imported.notes if rows.imported else (),
         label=rows.meta["label"],
         aliases=frozenset({side.written, rows.meta["label"] or side.written}),
     )
@@ -408,6 +411,9 @@ def _changes(question: _ContenderPair) -> tuple[str, ...]:
             changes.append(f"{key}: {values[0]} → {values[1]}")
     if before.digest != after.digest and not changes:
         changes.append("the code of the target")
+    later = question.second.rows
+    if question.metric not in later.scores and later.primary != question.metric:
+        changes.append(f"score: {question.metric} → {later.primary}")
     facts = [_facts(side, question.metric) for side in question.sides]
     changes += [f"{name}: {old} → {facts[1][name]}" for name, old in facts[0].items() if old != facts[1][name]]
     return tuple(changes)

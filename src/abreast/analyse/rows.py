@@ -20,7 +20,7 @@ from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
 from abreast.store import Store
 from abreast.store.queries.trials import TOKENS
-from abreast.store.runs.provenance import Extension, LockCheck
+from abreast.store.runs.provenance import Extension, ImportRecord, LockCheck
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -288,6 +288,11 @@ class Rows:
     def lock(self) -> LockCheck | None:
         """Whether the run followed the locked plan; None if no plan was locked."""
         return LockCheck.read(self.provenance)
+
+    @cached_property
+    def imported(self) -> ImportRecord | None:
+        """The log that the run was imported from; None for a run of our own."""
+        return ImportRecord.read(self.provenance)
 
     @property
     def final_spent(self) -> bool:

@@ -210,7 +210,8 @@ def compared(
     reasons = {question: why_incomparable(*((rows, index) for index in question)) for question in paired}
     impossible = {question: no_comparison(reason, planned) for question, reason in reasons.items() if reason}
     answered = {question: pairs for question, pairs in paired.items() if question not in impossible}
-    decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule)
+    is_order_known = rows.imported is None  # of starts
+    decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule, is_order_known)
     on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
     judged = decider.decide(answered) | {
         question: Decided(verdict, (), None, None) for question, verdict in impossible.items()

@@ -52,6 +52,9 @@ GROUPS = {  # module of `abreast.cli.commands` and summary of each command
         "rescore": ("rescore", "apply new or changed scorers to stored answers; nothing is run again"),
         "label": ("label", "label a blind sample of judged answers by hand, to correct the verdict"),
     },
+    "Exchange results with other tools": {
+        "import": ("imports", "keep the logs of other tools as runs: Inspect, JUnit, CSV and others"),
+    },
     "Query tables": {
         "sql": ("rows", "query the store in its own SQL"),
         "export": ("rows", "export rows as CSV, parquet or JSON lines"),

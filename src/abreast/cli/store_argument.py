@@ -11,7 +11,7 @@ from abreast import output
 from abreast.cli.command import TABLE
 from abreast.errors import BadInput, suggestion
 from abreast.store import SQLITE_SUFFIXES, Store, open_store
-from abreast.store.address import absolute, display_address, is_url, named_store
+from abreast.store.address import DEFAULT, absolute, display_address, is_url, named_store
 
 SUFFIXES = (*SQLITE_SUFFIXES, ".duckdb")
 
@@ -32,6 +32,14 @@ def find_store(name: str | None, engine: str | None = None) -> Store:
             "run `abreast run SPEC` to create it, or name another with --store",
         )
     return store
+
+
+def find_or_create_store(name: str | None) -> Store:
+    """The store that `find_store` finds; without any, the default one, which is created when it is written to."""
+    address = named_store(name)
+    if address is None:
+        address = _only_store() if _stores_in_folder() else DEFAULT
+    return open_store(address)
 
 
 def _only_store() -> str:

@@ -11,7 +11,7 @@ from abreast.errors import StoreError
 from abreast.execute.job import Job
 from abreast.execute.listener import Listener
 from abreast.model import Failure, Outcome
-from abreast.plan.plan import Plan
+from abreast.spec.cases import CaseTable
 from abreast.store import RowTooLarge, Writer, rows
 from abreast.targets import Target
 
@@ -19,13 +19,13 @@ from abreast.targets import Target
 class TrialRecords:
     """Gives the rows of trials to the writer."""
 
-    def __init__(self, plan: Plan, writer: Writer) -> None:
-        self._plan, self._writer = plan, writer
+    def __init__(self, cases: CaseTable, writer: Writer) -> None:
+        self._cases, self._writer = cases, writer
         self._run_id = writer.lease.run_id
-        self._is_case_written = bytearray(len(plan.cases))
+        self._is_case_written = bytearray(len(cases))
 
     def outcome(self, job: Job, outcome: Outcome) -> None:
-        writer, cases = self._writer, self._plan.cases
+        writer, cases = self._writer, self._cases
         of_case: list[tuple[str, rows.Row]] = []
         if not self._is_case_written[job.case]:  # with its first trial: cases without one may be deleted
             self._is_case_written[job.case] = True
@@ -43,7 +43,7 @@ class TrialRecords:
         )
 
     def _rows_of(self, job: Job, outcome: Outcome) -> list[tuple[str, rows.Row]]:
-        run_id, digest, position = self._run_id, self._plan.cases.digest(job.case), job.trial.position
+        run_id, digest, position = self._run_id, self._cases.digest(job.case), job.trial.position
         of_trial = [
             ("payloads", rows.payload_row(run_id, position, job.prompt, outcome.answer)),
             ("trials", rows.trial_row(run_id, job.trial, job.variant, job.block, digest, outcome, job.timing)),

@@ -157,7 +157,7 @@ class ActiveExecution:
         self._trials = Trials(
             plan=execution.plan,
             limits=limits,
-            records=TrialRecords(execution.plan, self._writer),
+            records=TrialRecords(execution.plan.cases, self._writer),
             on_commit=self._committed,
             listener=self._listener,
             state=self._state,

@@ -15,6 +15,7 @@ from abreast.spec.load import validated
 from abreast.spec.schema import VARIANT_SETTINGS, Spec
 from abreast.store import Store
 from abreast.store.run_names import matching_runs
+from abreast.store.runs.provenance import ImportRecord
 from abreast.targets.python import reference_of
 from abreast.targets.request import params_as_mapping
 
@@ -107,7 +108,11 @@ def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, d
 
     `name` is the run's own name, or the spec file or suite it was started from, which means its last such run.
     """
-    run = _last_incomplete(store, store.runs()) if name is None else _run_to_resume(store, name)
+    run = _last_incomplete(store, _not_imported(store)) if name is None else _run_to_resume(store, name)
+    if record := ImportRecord.read(json.loads(run["provenance"])):
+        raise BadInput(
+            f"{run['run']} cannot be resumed: {record.sentence()}", f"{record.rerun}, and import the new log"
+        )
     if run["status"] == "complete":
         raise BadInput(f"{run['run']} is complete; nothing to resume", f"run `abreast report {run['run']}`")
     spec, base, origin, options = spec_of(run)
@@ -116,6 +121,10 @@ def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, d
     if not base.is_dir():
         raise BadInput(f"{run['run']} was started in {base}, which no longer exists")
     return spec, base, origin, {**options, "resume": run["run"]}
+
+
+def _not_imported(store: Store) -> list[dict[str, Any]]:
+    return [run for run in store.runs() if ImportRecord.read(json.loads(run["provenance"])) is None]
 
 
 def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, Any]]:

@@ -40,6 +40,10 @@ def _int64(number: int | None) -> int | None:
     return number if number is None or -(2**63) <= number < 2**63 else None
 
 
+def _or_null(number: float) -> float | None:
+    return number if number == number else None
+
+
 def _to_encodable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
@@ -106,9 +110,10 @@ class Timing:
 def trial_row(
     run_id: int, trial: Trial, variant: int, block: int, case_digest: str, outcome: Outcome, timing: Timing
 ) -> Row:
-    """`block` is the index of its block in the order of starts."""
+    """`block` is the index of its block in the order of starts, -1 if unknown; unknown times are nan."""
     answer, failure = outcome.answer, outcome.failure
     usage = answer.usage if answer is not None else None
+    latency_s = outcome.finished_at - timing.first_started_at
     return (
         run_id,
         trial.position,
@@ -121,10 +126,10 @@ def trial_row(
         failure.blame if failure else None,
         storable(failure.message[:ERROR_LIMIT]) if failure else None,
         _optional_text(answer.model) if answer else None,
-        outcome.finished_at - timing.first_started_at,
-        timing.queue_s,
-        timing.backoff_s,
-        outcome.service_s,
+        _or_null(latency_s if latency_s == latency_s else outcome.service_s),
+        _or_null(timing.queue_s),
+        _or_null(timing.backoff_s),
+        _or_null(outcome.service_s),
         timing.attempts,
         timing.in_flight,
         _int64(usage.input_tokens) if usage else None,
@@ -134,8 +139,8 @@ def trial_row(
         answer.cost_usd if answer else None,
         answer.cost_basis if answer else None,
         None,
-        timing.first_started_at,
-        outcome.finished_at,
+        _or_null(timing.first_started_at),
+        _or_null(outcome.finished_at),
         _detail(failure),
         block,
         _int64(usage.reasoning_tokens) if usage else None,

@@ -59,6 +59,7 @@ class NewRun:
     provenance: Mapping[str, Any]
     variants: Sequence[Row]  # without run_id, as in schema.TABLES
     columns: Sequence[schema.Column]
+    created_at: float | None = None  # of an imported run; by default now
     judged: Sequence[str] = ()  # scores that are not copied with a reused answer, because their judgements are reused
 
 
@@ -184,7 +185,7 @@ class Store(ReusableAnswers, LaterScores, RunControls):
             "debug": int(new.debug),
             "simulated": int(new.simulated),
             "label": new.label and redact(new.label),
-            "created_at": now,
+            "created_at": now if new.created_at is None else new.created_at,
             "finished_at": None,
             "spec": to_json(new.spec),
             "provenance": to_json(new.provenance),
@@ -256,9 +257,10 @@ class Store(ReusableAnswers, LaterScores, RunControls):
     ) -> Writer:
         return Writer(self, lease, on_commit, on_failure, on_outage)
 
-    def finish(self, lease: Lease, status: str, reason: str | None) -> None:
-        """Store how the run ended, and give its lease back."""
-        self._give_back(lease, {"status": status, "reason": reason, "finished_at": self.now()})
+    def finish(self, lease: Lease, status: str, reason: str | None, finished_at: float | None = None) -> None:
+        """Store how the run ended (by default now), and give its lease back."""
+        ended = self.now() if finished_at is None else finished_at
+        self._give_back(lease, {"status": status, "reason": reason, "finished_at": ended})
 
     def give_back(self, lease: Lease) -> None:
         """Give back the lease of a run that was only scored."""

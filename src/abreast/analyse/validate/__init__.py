@@ -73,8 +73,7 @@ def validate(store: Store, run: str) -> Validation:
     if evidence.trials:
         findings = [finding for check, _ in CHECKS for finding in check(evidence)]
     else:
-        fix = f"run `{evidence.command('resume')}`"
-        findings = [of_trials("balance", "serious", "no stored trials, so no result yet", fix, 0)]
+        findings = [of_trials("balance", "serious", "no stored trials, so no result yet", evidence.resume, 0)]
     return Validation(evidence.run, evidence.trials, tuple(name for _, name in CHECKS), _serious_first(findings))
 
 

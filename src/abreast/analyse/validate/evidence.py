@@ -12,6 +12,7 @@ from typing import Any, Literal
 from abreast.store import Store
 from abreast.store.queries.base import Matches
 from abreast.store.queries.runs import StoredVariant
+from abreast.store.runs.provenance import ImportRecord
 
 Level = Literal["serious", "note"]
 
@@ -93,6 +94,12 @@ class Evidence:
     def variants(self) -> list[ExaminedVariant]:
         stored = self.queries.variants(self.run_id)
         return [ExaminedVariant(item.index, item.name, item.target, item.params, item.digest) for item in stored]
+
+    @property
+    def resume(self) -> str:
+        """How to run what is missing, without a period."""
+        record = ImportRecord.read(json.loads(self.run["provenance"]))
+        return f"run `{self.command('resume')}`" if record is None else record.rerun
 
     @property
     def per_case(self) -> int:

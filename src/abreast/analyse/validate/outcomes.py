@@ -76,9 +76,9 @@ def variants_that_answer_alike(evidence: Evidence) -> Iterator[ResultFinding]:
 
 
 _WITHOUT_OUTCOME = {
-    "failed": ("infrastructure failed on one side", "run `{resume}` to retry what failed"),
+    "failed": ("infrastructure failed on one side", "RESUME to retry what failed"),
     "skipped": ("one side skipped it", "note that the comparison covers only cases that no variant skips"),
-    "missing": ("one side was not run yet", "run `{resume}` to run the rest"),
+    "missing": ("one side was not run yet", "RESUME to run the rest"),
 }
 
 
@@ -106,8 +106,7 @@ def unbalanced_blocks(evidence: Evidence) -> Iterator[ResultFinding]:
                 is_serious, message = True, f"{message}, much more of one than of another"
         ids = queries.case_ids(evidence.run_id, evidence.per_case, cases[:LISTED])
         level: Level = "serious" if is_serious else "note"
-        fix = fix.format(resume=evidence.command("resume"))
-        yield finding("balance", level, message, fix, "cases", len(cases), ids)
+        yield finding("balance", level, message, fix.replace("RESUME", evidence.resume), "cases", len(cases), ids)
 
 
 def _is_uneven(evidence: Evidence) -> bool:
@@ -147,7 +146,7 @@ def doubtful_verdicts(evidence: Evidence) -> Iterator[ResultFinding]:
         result = item.verdict
         if result.demoted is not None:
             message = f"{item.variant} would be {result.demoted}, but the lost trials could change that"
-            fix = f"run `{evidence.command('resume')}` to retry what failed"
+            fix = f"{evidence.resume} to retry what failed"
             yield of_variants("verdict", "serious", message, fix, (item.variant,))
         if result.final is not None and result.interval is not None and result.interval.level == 1:
             message = f"{item.variant}: the final interval and the confidence sequence contradict each other"

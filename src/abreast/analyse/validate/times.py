@@ -83,7 +83,8 @@ def order(evidence: Evidence) -> Iterator[ResultFinding]:
         message = f"some variants reuse more answers from earlier runs than others: {counts}"
         names = [name for name, share in shares.items() if share > min(shares.values())]
         yield of_variants("order", "note", message, _FRESH, names)
-    timed = [arm for arm in arms if arm["trials"] - arm["reused"] >= FEWEST_ALIKE]
+    begun = [arm for arm in arms if arm["begun"] is not None]  # a log of another tool may not say it
+    timed = [arm for arm in begun if arm["trials"] - arm["reused"] >= FEWEST_ALIKE]
     consecutive = [
         (first["name"], second["name"])
         for first in timed

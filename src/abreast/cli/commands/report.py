@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from abreast.cli import store_argument
 from abreast.cli.command import TABLE, argument, command, flag
+from abreast.cli.log_options import LOG_OPTIONS, import_options
 from abreast.errors import BadInput
 from abreast.filenames import relative_path
 from abreast.output import console, echo, emit, listings, while_read
@@ -92,7 +93,8 @@ def report(args: argparse.Namespace) -> int:
         "runs",
         metavar="RUN",
         nargs="*",
-        help="two or more runs, by name or label; the first is the baseline (default: previous latest)",
+        help="two or more runs, by name or label, or logs of other tools; the first is the baseline (default: previous "
+        "latest)",
     ),
     "--variant",
     argument(
@@ -112,10 +114,13 @@ def report(args: argparse.Namespace) -> int:
         default=[],
         help="a store with these runs; repeatable, runs are looked up in all of them",
     ),
+    *LOG_OPTIONS,
     "--json",
     epilog="""The other runs are compared with the first, each variant with the one of the same name.
 To compare variants with different names, write RUN:VARIANT:
   abreast compare brave-otter-4821:short quiet-heron-0217:brief
+Logs of other tools (see `abreast import --help`) are compared like runs, and with runs; nothing is stored:
+  abreast compare logs/monday.eval logs/tuesday.eval
 Answers that one run reused from the other are set aside. If nothing is left to compare, the exit code is 1;
 with --allow-unchanged it is 0 if the only reason is that all answers were reused.""",
 )
@@ -123,14 +128,20 @@ def compare_runs(args: argparse.Namespace) -> int:
     from abreast.analyse.compare import compare
     from abreast.analyse.decision import gates
     from abreast.cli.reports import print_unmet, publish
+    from abreast.importers.temporary import contenders, files_among
     from abreast.report.words import run_comparison
 
     if not 0 <= args.margin <= 1:
         raise BadInput(f"--margin {args.margin:g}: must be from 0 to 1", "use 0.05 for five points")
     required = gates.requirements(args.fail_if, args.on_inconclusive)
+    names = args.runs or ["previous", "latest"]
     with contextlib.ExitStack() as stack:
-        stores = [stack.enter_context(store_argument.find_store(address)) for address in args.store or [None]]
-        items = compare(stores, args.runs or ["previous", "latest"], args.variant, args.margin)
+        is_stored = args.store or len(files_among(names)) < len(names)
+        addresses = (args.store or [None]) if is_stored else ()
+        stores = [stack.enter_context(store_argument.find_store(address)) for address in addresses]
+        chosen = stack.enter_context(contenders(names, stores, import_options(args)))
+        stores += [chosen.store] if chosen.store else []
+        items = compare(stores, chosen.names, args.variant, args.margin)
     unmet = gates.unmet_across(required, items, args.allow_unchanged)
     if args.output:
         _write_comparison(

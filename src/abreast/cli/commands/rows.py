@@ -10,6 +10,7 @@ from typing import Any
 from abreast.cli import store_argument
 from abreast.cli.command import TABLE, argument, command, flag, words
 from abreast.errors import BadInput
+from abreast.filenames import relative_path
 from abreast.output import echo, is_read, listings, say
 from abreast.store import Store
 from abreast.store.address import is_url, without_password
@@ -69,11 +70,14 @@ def _delete_tracked(store: Store, table: str, query: str, as_json: bool) -> None
 @command(
     "export",
     argument("run", metavar="NAME", nargs="?", help="only this run (name or label) or track_id (default: all rows)"),
-    argument("--format", choices=FORMATS, help="default: by the extension of --output, else csv"),
+    argument("--format", choices=(*FORMATS, "inspect"), help="default: by the extension of --output, else csv"),
     argument("--table", metavar="T", default=TABLE, help=f"any table (default: {TABLE})"),
     argument("--output", metavar="FILE", help="a file (default: standard output, except for parquet)"),
     flag("--escape-formulas", "for spreadsheets: put ' before CSV cells that would run as a formula (=, +, -, @)"),
     "--store",
+    epilog="""With --format inspect, each variant of a run becomes a log that Inspect opens, in the folder --output:
+  abreast export brave-otter-4821 --format inspect --output logs
+  inspect view --log-dir logs""",
 )
 def export_rows(args: argparse.Namespace) -> None:
     from abreast.report.formats.row_files import export
@@ -81,6 +85,9 @@ def export_rows(args: argparse.Namespace) -> None:
     from abreast.store.user_tables.tracked_rows import plain_name
 
     with store_argument.find_store(args.store) as store:
+        if args.format == "inspect" or (args.format is None and (args.output or "").endswith(".eval")):
+            _export_logs(store, args)
+            return
         name = args.run
         if name and not row_counts(store, name):
             name = store.run(name)["run"]
@@ -93,6 +100,15 @@ def export_rows(args: argparse.Namespace) -> None:
         count = export(store, plain_name(args.table), name, format_, args.output, args.escape_formulas)
     if is_read():
         say(many(count, "row"))
+
+
+def _export_logs(store: Store, args: argparse.Namespace) -> None:
+    from abreast.report.formats.inspect_export import export_inspect
+
+    if args.escape_formulas or args.table != TABLE:
+        raise BadInput("--format inspect takes a run only", "omit --table and --escape-formulas")
+    for path, samples in export_inspect(store, args.run or "latest", args.output):
+        echo(f"{relative_path(path)}: {many(samples, 'sample')}")
 
 
 @command(

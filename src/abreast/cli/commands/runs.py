@@ -13,7 +13,7 @@ from abreast.errors import BadInput
 from abreast.output import echo, listings
 from abreast.text import moment
 
-_OPTIONAL = ("debug", "simulated", "label", "extends", "reason")  # columns shown only if a run has a value
+_OPTIONAL = ("debug", "simulated", "imported", "label", "extends", "reason")  # columns shown only if a run has a value
 
 
 @command("runs", "--store", "--json")
@@ -28,6 +28,7 @@ def list_runs(args: argparse.Namespace) -> None:
                 "planned": run["planned_trials"],
                 "debug": bool(run["debug"]),
                 "simulated": bool(run["simulated"]),
+                "imported": (provenance.get("imported") or {}).get("tool"),
                 "label": run["label"],
                 "extends": (provenance.get("extends") or {}).get("run"),
                 "series": provenance.get("series") or 1,

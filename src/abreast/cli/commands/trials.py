@@ -14,6 +14,7 @@ from abreast.errors import BadInput, suggestion
 from abreast.model import OUTSIDE_FILES, STATE, TEST_FILES
 from abreast.output import console, echo, listings, say
 from abreast.store import Store
+from abreast.store.runs.provenance import ImportRecord
 from abreast.text import many, storable
 
 _INTERNAL_COLUMNS = ("owner", "epoch", "heartbeat_at", "run_id")
@@ -57,9 +58,10 @@ def _show_run(store: Store, run: dict[str, Any], as_json: bool) -> None:
         return
     echo(f"{run['run']}: {run['experiment']}, {run['status']}{', debug' if run['debug'] else ''}")
     echo(f"  {run['stored_trials']:,} of {many(run['planned_trials'], 'trial')} stored, seed {run['seed']}")
+    record = ImportRecord.read(provenance)
     commit = provenance["commit"] or "no commit"
     echo(f"  {commit}{' with uncommitted changes' if provenance['dirty'] else ''}, data {provenance['data_hash']}")
-    echo(f"  Python {provenance['python']}, {provenance['host']}")
+    echo(f"  Python {provenance['python']}, {provenance['host']}" if record is None else f"  {record.file}")
     console().print(render(analyse(store, run["run"]), store_argument.option(store)), crop=False)
 
 
@@ -170,10 +172,10 @@ def _echo_trial(row: dict[str, Any]) -> None:
 
     reused = f", reused from {row['reused_from']}" if row["reused_from"] else ""
     echo(f"=== {row['case_id']} · {row['variant']} · repeat {row['repeat']}: {row['status']}{reused}")
-    echo(
-        f"    {many(row['attempts'], 'attempt')}, {row['service_s']:.3f} s of service, {row['queue_s']:.3f} s queued, "
-        f"{row['backoff_s']:.3f} s in back-off, {row['in_flight']} in flight"
-    )
+    times = {"service_s": "of service", "queue_s": "queued", "backoff_s": "in back-off"}
+    parts = [f"{row[name]:.3f} s {what}" for name, what in times.items() if row[name] is not None]  # imported: unknown
+    parts += [f"{row['in_flight']} in flight"] if row["in_flight"] else []
+    echo(f"    {', '.join([many(row['attempts'], 'attempt'), *parts])}")
     for attempt in row["failed_attempts"]:
         echo(f"    attempt {attempt['attempt']}: {attempt['error_kind']}: {attempt['error']}")
     for title, longest in LONGEST.items():

@@ -73,6 +73,7 @@ def cautions(items: Sequence[AcrossRuns]) -> list[str]:
     """Lines about all comparisons together."""
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     output = [NOT_INTERLEAVED] if of_two_runs else []
+    output += dict.fromkeys(note for item in items for side in (item.first, item.second) for note in side.import_notes)
     early = sorted({side.run for item in items for side in (item.first, item.second) if side.stopped_early})
     if early:
         output.append(f"{', '.join(early)} stopped early: its scores favour the variant that was leading")
@@ -110,6 +111,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "shared_answers": item.match.shared,
                 "shared_cases": item.match.shared_cases,
                 "changes": item.changes,
+                "import_notes": list(dict.fromkeys((*item.first.import_notes, *item.second.import_notes))),
                 "before": json_report.variant(item.first.summary),
                 "after": json_report.variant(item.second.summary),
             }

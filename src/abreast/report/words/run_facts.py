@@ -15,6 +15,7 @@ from abreast.text import many
 if TYPE_CHECKING:
     from abreast.analyse.run import Analysis
     from abreast.store.queries.runs import StoredEvent
+    from abreast.store.runs.provenance import ImportRecord
 
 CONTROLS = 20  # listed at most
 NODES = 20
@@ -45,11 +46,20 @@ def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[s
         "data": f"{many(record.get('cases') or 0, 'case')}, hash {record['data_hash']}",
         "models": models or "none reported",
         "programs": ", ".join(f"{name} {version}" for name, version in record["cli_versions"].items()),
-        "software": ", ".join([f"Python {record['python']}", *versions]),
-        "machine": f"{record['host']}, {record.get('platform') or 'unknown'}, {cores}",
+        "software": ", ".join([f"Python {record['python']}", *versions]) if record["python"] else "",
+        "machine": f"{record['host']}, {record.get('platform') or 'unknown'}, {cores}" if record["host"] else "",
+        "imported from": _log_of(analysis.rows.imported),
         "nodes": _nodes(record.get("nodes") or ()),
     }
     return [(title, str(fact)) for title, fact in facts.items() if fact]
+
+
+def _log_of(record: ImportRecord | None) -> str:
+    """`logs/quick.eval (Inspect 0.3.285), SHA-256 0123…`."""
+    if record is None:
+        return ""
+    tool = f"{record.tool} {record.tool_version or ''}".strip()
+    return f"{record.file} ({tool}), SHA-256 {record.sha256}"
 
 
 def _controls(events: Sequence[StoredEvent]) -> str:

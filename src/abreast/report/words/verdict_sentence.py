@@ -99,6 +99,8 @@ def circumstances(analysis: Analysis) -> list[str]:
         lines.append("all verdicts together hold at 95 %; each interval holds on its own, at the level shown")
     records = (rows.extension if analysis.comparisons else None, rows.lock)
     lines += [record.sentence() for record in records if record is not None]
+    if rows.imported is not None:
+        lines += [rows.imported.sentence(), *rows.imported.notes]
     if (rows.spec.get("limits") or {}).get("turns") and len(analysis.variants) > 1:
         lines.append("variants ran one after another, not interleaved: changes over time count as differences")
     return lines + ([_chains(rows)] if rows.chained else [])

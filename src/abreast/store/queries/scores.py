@@ -44,6 +44,15 @@ class ScoreQueries(QueryGroup):
         query = "SELECT name, value, explanation FROM scores WHERE run_id = ? AND position = ? ORDER BY name"
         return self._store.dicts(query, (run_id, position))
 
+    def scores_of_variant(self, run_id: int, variant: int) -> Iterator[tuple[int, str, float | None, str]]:
+        """Position, name, value and explanation of all scores and labels of a variant, in plan order."""
+        return self._store.stream(
+            "SELECT s.position, s.name, s.value, s.explanation FROM scores s "
+            "JOIN trials t ON t.run_id = s.run_id AND t.position = s.position "
+            "WHERE s.run_id = ? AND t.variant = ? ORDER BY s.position, s.name",
+            (run_id, variant),
+        )
+
     def scores_of_case(self, run_id: int, case: str) -> list[dict[str, Any]]:
         """The scores and labels of the trials of one case."""
         return self._store.dicts(

@@ -104,6 +104,22 @@ class TrialQueries(QueryGroup):
             (run_id, *conditions.values(), most),
         )
 
+    def whole_trials(self, run_id: int, variant: int) -> Iterator[dict[str, Any]]:
+        """All trials of a variant with their texts and cases, in plan order."""
+        columns = (
+            *("position", "repeat", "status", "error_kind", "error_blame", "error", "error_detail", "model"),
+            *("latency_s", "service_s", "cost_usd", "started_at", "finished_at", "reasoning_tokens"),
+            *(f"{name}_tokens" for name in TOKENS),
+        )
+        names = (*columns, "case_id", "input", "expected", "tags", "prompt", "answer", "raw_response")
+        rows = self._store.stream(
+            f"SELECT {', '.join(f't.{name}' for name in columns)}, c.id, c.input, c.expected, c.tags, p.prompt, "
+            f"p.answer, p.raw_response FROM trials t JOIN {CASE} LEFT JOIN {PAYLOAD} "
+            "WHERE t.run_id = ? AND t.variant = ? ORDER BY t.position",
+            (run_id, variant),
+        )
+        return (dict(zip(names, row, strict=True)) for row in rows)
+
     def failed_attempts(self, run_id: int, position: int) -> list[dict[str, Any]]:
         """The attempts of a trial that were retried."""
         return self._store.dicts(

@@ -1,8 +1,9 @@
-"""Parts of the provenance of a run: the run that it extends, and the plan that was locked before it."""
+"""Parts of the provenance of a run: the run that it extends, the plan that was locked before it, and the log of another
+tool that it was imported from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -84,3 +85,39 @@ class LockCheck:
     @property
     def name(self) -> str:
         return Path(self.file).name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRecord:
+    """The log that a run was imported from."""
+
+    format: str
+    tool: str
+    tool_version: str | None
+    file: str
+    sha256: str
+    task: str
+    notes: tuple[str, ...]  # what a reader of the results should know
+    columns: Mapping[str, str]  # those of a table that the user named
+    ranges: Mapping[str, Sequence[float]]  # lowest and highest value of scores that were scaled
+    facts: Mapping[str, Any]  # what else the log says about the run
+
+    @classmethod
+    def read(cls, provenance: Mapping[str, Any]) -> ImportRecord | None:
+        """Read the provenance of a run; None if it was not imported."""
+        stored = provenance.get("imported")
+        return None if stored is None else cls(**{**stored, "notes": tuple(stored["notes"])})
+
+    def recorded(self) -> dict[str, Any]:
+        return {"imported": {**asdict(self), "notes": list(self.notes)}}
+
+    def sentence(self) -> str:
+        """`imported from quick.eval, a log of Inspect 0.3.285`."""
+        version = f" {self.tool_version}" if self.tool_version else ""
+        writer = "" if self.format == "table" else f", a log of {self.tool}{version}"
+        return f"imported from {Path(self.file).name}{writer}"
+
+    @property
+    def rerun(self) -> str:
+        """How to get more results."""
+        return f"run it again with {'the tool that wrote it' if self.format == 'table' else self.tool}"

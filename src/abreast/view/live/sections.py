@@ -22,6 +22,7 @@ from abreast.report.words.flags import flag_lines
 from abreast.report.words.run_facts import run_facts
 from abreast.store import Store
 from abreast.store.queries.runs import StoredEvent
+from abreast.store.runs.provenance import ImportRecord
 from abreast.view.live import timeline
 from abreast.view.live.run_progress import RunProgress
 from abreast.view.rendering import environment
@@ -73,11 +74,16 @@ def progress_sections(
             run=run["run"],
             is_running=is_running,
             is_paused=is_paused,
-            is_over=run["status"] in ("complete", "stopped_early"),
+            is_over=run["status"] in ("complete", "stopped_early") or _imported(run) is not None,
             read_only=read_only,
             store=store.quoted_address,
         ),
     }
+
+
+def _imported(run: Mapping[str, Any]) -> ImportRecord | None:
+    """The log that the run was imported from; no process can continue such a run."""
+    return ImportRecord.read(json.loads(run["provenance"]))
 
 
 def _is_paused(events: Sequence[StoredEvent]) -> bool:
@@ -92,11 +98,13 @@ def _is_paused(events: Sequence[StoredEvent]) -> bool:
 
 def _status_facts(run: Mapping[str, Any]) -> list[str]:
     provenance = json.loads(run["provenance"])
+    record = ImportRecord.read(provenance)
     commit = provenance.get("commit")
     facts = [
         f"started {time.strftime('%Y-%m-%d %H:%M', time.gmtime(run['created_at']))} UTC",
         f"commit {commit[:10]}{' with uncommitted changes' if provenance.get('dirty') else ''}" if commit else "",
         f"label {run['label']}" if run["label"] else "",
+        record.sentence() if record else "",
         run["reason"] or "",
     ]
     return [fact for fact in facts if fact]

@@ -112,7 +112,7 @@ _PATTERNS = (  # of messages without a status, with the status they would have
     (401, r"unauthori[sz]ed|not (logged|signed) in|log ?in\b|api.?key|authenticat|auth method"),
     (401, r"missing environment variable"),
     (503, r"high demand|overloaded|connection|disconnected|timed? ?out|network|error sending|fetch failed|unavailable"),
-    (503, r"econn(refused|reset)|enotfound|socket|internal server|server ?error|bad gateway"),
+    (503, r"econn(refused|reset)|\benotfound\b|socket|internal server|server ?error|bad gateway"),
     (404, r"model\b.*(not exist|not found|not supported|unknown)"),
 )
 

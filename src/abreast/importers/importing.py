@@ -1,0 +1,499 @@
+"""Importing a log: it becomes a run of a store, with its trials as rows.
+
+The trials are first read into a temporary file, because their positions depend on how many variants and repeats there
+are. So a damaged log leaves nothing in the store.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+from abreast.digest import compose, digest
+from abreast.errors import StoreError, suggestion
+from abreast.execute.job import TrialJob
+from abreast.execute.records import TrialRecords
+from abreast.importers import catalogue
+from abreast.importers.base import ImportOptions, LogFormat, LoggedTrial, LogHeader, Range
+from abreast.importers.log_file import LogFile
+from abreast.model import Answer, Case, Failure, Outcome, Score, Trial, Usage, Variant
+from abreast.plan.run_names import new_name
+from abreast.redaction import redact, redact_outcome
+from abreast.spec.cases import CaseTable
+from abreast.store import Lease, NewRun, Store
+from abreast.store.rows import Timing, columns_of, score_rows, to_json
+from abreast.store.runs import leases
+from abreast.store.runs.provenance import ImportRecord
+from abreast.store.schema import Column
+from abreast.text import many, printable
+
+MOST_CASES = 10_000_000
+MOST_QUEUED = 2_000  # trials that wait to be committed
+MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
+LONGEST_ID = 60  # characters in a message
+MOST_LISTED = 5  # ids in a note
+UNKNOWN = math.nan  # a time that the log does not say
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A log in the store."""
+
+    run: str
+    file: str
+    tool: str
+    trials: int
+    is_new: bool  # false if the store had it already
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _SpooledTrial:
+    case: int
+    variant: int
+    repeat: int
+    prompt: str
+    outcome: Outcome
+    scores: Sequence[Score]
+
+
+@dataclass(slots=True)
+class _Spool:
+    """The trials of a log in a temporary file, and what is known of all of them."""
+
+    file: IO[bytes]
+    cases: CaseTable
+    variants: dict[str, int]
+    repeats: int
+    trials: int = 0
+    duplicates: int = 0
+    changed: Sequence[str] = ()  # ids of cases with another input than an earlier case of the same id
+    failed: Counter[str] = field(default_factory=Counter)  # errors by blame
+    skipped: int = 0
+    scores: dict[str, Range | None] = field(default_factory=dict)  # lowest and highest value by name
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def add(self, case: int, variant: int, repeat: int, trial: LoggedTrial) -> None:
+        outcome = _outcome(trial)
+        self.trials += 1
+        self.repeats = max(self.repeats, repeat + 1)
+        self.tags.update(dict.fromkeys(trial.case.tags, ""))
+        self.skipped += outcome.status == "skipped"
+        if outcome.status == "error" and outcome.failure is not None:
+            self.failed[outcome.failure.blame] += 1
+        for score in trial.scores if outcome.status == "ok" else ():
+            self.scores[score.name] = _widened(self.scores.get(score.name), score.value)
+        spooled = _SpooledTrial(case, variant, repeat, redact(trial.prompt), redact_outcome(outcome), trial.scores)
+        pickle.dump(spooled, self.file, pickle.HIGHEST_PROTOCOL)
+
+    def __iter__(self) -> Iterator[_SpooledTrial]:
+        self.file.seek(0)
+        for _ in range(self.trials):
+            yield pickle.load(self.file)
+
+    def position(self, trial: _SpooledTrial) -> int:
+        return (trial.case * self.repeats + trial.repeat) * len(self.variants) + trial.variant
+
+
+def import_log(store: Store, path: Path, options: ImportOptions | None = None, run_name: str | None = None) -> Imported:
+    """Import a log into a store, unless the store has it already.
+
+    Unless `run_name` is given, the run gets a speakable name.
+    """
+    options = options or ImportOptions()
+    log = LogFile(path, options.columns)
+    try:
+        log_format = catalogue.load(options.format) if options.format else catalogue.recognise(log)
+        return _Import(store, log, log_format, options, run_name).run()
+    finally:
+        log.close()
+
+
+class _Import:
+    def __init__(
+        self, store: Store, log: LogFile, log_format: LogFormat, options: ImportOptions, run_name: str | None
+    ) -> None:
+        self._store, self._log, self._format, self._options = store, log, log_format, options
+        self._ranges, self._run_name = options.ranges, run_name
+
+    def run(self) -> Imported:
+        content = self._log.digest()
+        options = self._options
+        settings = json.dumps([sorted(options.columns.items()), sorted(options.ranges.items()), options.score])
+        fingerprint = compose("import", self._format.name, content, settings)
+        existing = self._existing(fingerprint)
+        if existing is not None:
+            facts = json.loads(existing["provenance"])["imported"]
+            return Imported(existing["run"], str(self._log), facts["tool"], existing["stored_trials"], is_new=False)
+        header = self._format.header(self._log)
+        if header.planned_cases is not None and header.planned_cases > MOST_CASES:
+            raise self._log.error(
+                f"says that {header.planned_cases:,} cases were planned; at most {MOST_CASES:,} can be"
+            )
+        cases = CaseTable()
+        try:
+            with tempfile.TemporaryFile(prefix="abreast-import-") as file:
+                spool = _Spool(
+                    file, cases, {name: index for index, name in enumerate(header.variants)}, header.repeats or 1
+                )
+                self._read(header, spool)
+                return self._write(header, spool, content, fingerprint)
+        finally:
+            cases.close()
+
+    def _existing(self, fingerprint: str) -> dict[str, Any] | None:
+        """The run of an earlier import of the same log. What is left of one that was killed is removed."""
+        for run in self._store.runs() if self._store.exists() else ():
+            if run["fingerprint"] == fingerprint:
+                if self._store.is_executed(run["owner"], run["heartbeat_at"]):
+                    raise leases.active_error(run["run"], run["owner"], "wait until the import has ended")
+                if run["finished_at"] is not None:
+                    return run
+                self._store.delete([run["run"]])
+        return None
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _read(self, header: LogHeader, spool: _Spool) -> None:
+        index = _CaseIndex(spool.cases)
+        counts: Counter[tuple[int, int]] = Counter()
+        seen: set[int] = set()
+        for trial in self._format.trials(self._log, header):
+            if problem := _wrong_type(trial):
+                raise self._log.error(f"case {printable(str(trial.case.id))[:LONGEST_ID]}: {problem}")
+            case = index.of(trial.case)
+            variant = spool.variants.setdefault(trial.variant, len(spool.variants))
+            repeat = counts[case, variant] if trial.repeat is None else trial.repeat
+            counts[case, variant] += 1
+            key = (case << 40) | (variant << 20) | repeat
+            spool.duplicates += key in seen
+            seen.add(key)
+            spool.add(case, variant, repeat, trial)
+        spool.cases.seal()
+        spool.changed = index.changed
+        if not spool.trials:
+            raise self._log.error(f"the {self._format.title} has no trials")
+        if len(spool.cases) * len(spool.variants) * spool.repeats > (1 + MOST_MISSING) * len(seen):
+            (_, most), *_ = counts.most_common(1)
+            cases = many(len(spool.cases), "case")
+            raise self._log.error(
+                f"{many(spool.trials, 'trial')} of {cases}, and {most:,} of them of one case and variant",
+                "each case needs an id of its own; with --map, check the columns of case and variant",
+            )
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    def _write(self, header: LogHeader, spool: _Spool, content: str, fingerprint: str) -> Imported:
+        primary = self._primary(header, spool)
+        self._refuse_range(primary, spool)
+        planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
+        notes = self._notes(header, spool)
+        names = self._store.queries.run_names() if self._store.exists() else set()
+        variants = {name: dict(header.variants.get(name, {})) for name in spool.variants}
+        lease = self._store.begin(
+            NewRun(
+                run=self._run_name or new_name(names),
+                experiment=redact(header.task) or self._log.path.stem,
+                debug=False,
+                simulated=False,
+                label=None,
+                fingerprint=fingerprint,
+                planned_trials=planned,
+                primary_score=primary,
+                baseline=next(iter(variants)),
+                seed=0,
+                spec=_spec(header, spool),
+                provenance=self._provenance(header, spool, content, notes),
+                variants=[
+                    (
+                        index,
+                        name,
+                        header.tool,
+                        to_json(params),
+                        compose("imported", header.tool, to_json(params)),
+                        index,
+                    )
+                    for index, (name, params) in enumerate(variants.items())
+                ],
+                columns=[
+                    *(column for params in variants.values() for column in columns_of("params", params)),
+                    *(Column("score", name, "real") for name in spool.scores),
+                    *columns_of("tag", spool.tags),
+                ],
+                created_at=header.created_at,
+            )
+        )
+        try:
+            stored = self._write_trials(lease, header, spool)
+        except BaseException:
+            self._store.release_lease(lease)
+            self._store.delete([lease.run])
+            raise
+        status, reason = _status(header, planned - stored)
+        self._store.finish(lease, status, reason, header.finished_at or header.created_at)
+        self._store.materialise()
+        return Imported(lease.run, str(self._log), header.tool, spool.trials, is_new=True, notes=notes)
+
+    def _write_trials(self, lease: Lease, header: LogHeader, spool: _Spool) -> int:
+        """Write the rows. Returns the number of positions that have one."""
+        queue = _Queue()
+        writer = self._store.writer(lease, queue.committed, queue.failed, lambda _: None)
+        try:
+            records = TrialRecords(spool.cases, writer)
+            variants = [Variant(name) for name in spool.variants]
+            version = f"{header.tool} {header.tool_version or ''}".strip()
+            is_written = bytearray(len(spool.cases) * spool.repeats * len(variants))
+            for spooled in spool:
+                position = spool.position(spooled)
+                is_written[position] = True
+                scores = [self._scaled(score) for score in spooled.scores] if spooled.outcome.status == "ok" else []
+                of_trial = score_rows(lease.run_id, position, version, scores)
+                queue.wait()
+                records.outcome(_job(spool, spooled, variants), spooled.outcome)
+                writer.put_together([("scores", row) for row in of_trial])
+            if header.status == "complete":
+                for spooled in _missing(spool, is_written):
+                    queue.wait()
+                    is_written[spool.position(spooled)] = True
+                    records.outcome(_job(spool, spooled, variants), spooled.outcome)
+        finally:
+            writer.close()
+        return sum(is_written)
+
+    def _scaled(self, score: Score) -> Score:
+        value = None if score.value is None or math.isnan(score.value) else float(score.value)
+        if value is not None and score.name in self._ranges:
+            low, high = self._ranges[score.name]
+            value = (value - low) / (high - low)
+        return replace(score, value=value)
+
+    def _primary(self, header: LogHeader, spool: _Spool) -> str | None:
+        """The score that the verdict uses."""
+        chosen = self._options.score
+        if chosen is not None and chosen not in spool.scores:
+            raise self._log.error(f"--score {chosen}: no such score{suggestion(chosen, spool.scores)}")
+        return chosen or (header.primary if header.primary in spool.scores else next(iter(spool.scores), None))
+
+    def _refuse_range(self, primary: str | None, spool: _Spool) -> None:
+        """Refuse a primary score whose values are not from 0 to 1, which would not count."""
+        for name in self._ranges:
+            if name not in spool.scores:
+                raise self._log.error(f"--range {name}: no score {name}{suggestion(name, spool.scores)}")
+        extent = spool.scores.get(primary or "")
+        low, high = self._ranges.get(primary or "", (0.0, 1.0))
+        if extent is not None and not (low <= extent[0] and extent[1] <= high):
+            raise self._log.error(
+                f"the score {primary} goes from {extent[0]:g} to {extent[1]:g}, outside {low:g} to {high:g}",
+                f"declare its lowest and highest possible value: --range {primary}=LOWEST..HIGHEST",
+            )
+
+    # -- describing ------------------------------------------------------------------------------------------------
+
+    def _provenance(self, header: LogHeader, spool: _Spool, content: str, notes: Sequence[str]) -> dict[str, Any]:
+        record = ImportRecord(
+            format=self._format.name,
+            tool=header.tool,
+            tool_version=header.tool_version,
+            file=str(self._log.path.resolve()),
+            sha256=content,
+            task=header.task,
+            notes=tuple(notes),
+            columns=self._log.columns,
+            ranges=dict(self._ranges),
+            facts=header.facts,
+        )
+        return {
+            **record.recorded(),
+            "commit": header.facts.get("commit"),
+            "dirty": header.facts.get("dirty"),
+            "branch": None,
+            "data_hash": spool.cases.hash,
+            "cases": len(spool.cases),
+            "seed": 0,
+            "python": None,
+            "packages": {},
+            "host": None,
+        }
+
+    def _notes(self, header: LogHeader, spool: _Spool) -> list[str]:
+        """What a reader of the results should know, stored with the run."""
+        notes = []
+        if spool.failed or spool.skipped:
+            notes.append(f"errors: {self._format.error_rule}")
+        expected = len(spool.cases) * spool.repeats * len(spool.variants)
+        missing = expected - (spool.trials - spool.duplicates)
+        if missing and header.status == "complete":
+            notes.append(f"not in the log, and counted as skipped: {many(missing, 'trial')} of {expected:,}")
+        if spool.changed:
+            ids = ", ".join(spool.changed[:MOST_LISTED])
+            more = f" and {len(spool.changed) - MOST_LISTED:,} more" if len(spool.changed) > MOST_LISTED else ""
+            notes.append(f"not paired, because the same case id has several inputs: {ids}{more}")
+        if spool.duplicates:
+            notes.append(f"more than once in the log, of which the last counts: {many(spool.duplicates, 'trial')}")
+        for name, extent in spool.scores.items():
+            if extent is not None and name not in self._ranges and not 0 <= extent[0] <= extent[1] <= 1:
+                option = f"--range {name}=LOWEST..HIGHEST"
+                notes.append(f"the score {name} goes from {extent[0]:g} to {extent[1]:g}: {option} makes it comparable")
+        return notes
+
+
+class _CaseIndex:
+    """Finds the index of a case by its id and input. A case with the id of another but a different input is a case of
+    its own, so that its trials are paired with nothing else."""
+
+    def __init__(self, cases: CaseTable) -> None:
+        self.changed: list[str] = []
+        self._cases = cases
+        self._indexes: dict[tuple[str, str], int] = {}
+        self._versions: Counter[str] = Counter()
+
+    def of(self, case: Case) -> int:
+        key = case.id, digest(case.input)
+        index = self._indexes.get(key)
+        if index is None:
+            index = self._indexes[key] = len(self._cases)
+            self._versions[case.id] += 1
+            version = self._versions[case.id]
+            if version > 1:
+                self.changed.append(case.id)
+                case = replace(case, id=f"{case.id} (input {version})")
+            self._cases.add(case)
+        return index
+
+
+class _Queue:
+    """Limits the trials that wait to be committed."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._failure: StoreError | None = None
+
+    def wait(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting < MOST_QUEUED or self._failure)
+            if self._failure is not None:
+                raise self._failure
+            self._waiting += 1
+
+    def committed(self, tokens: list[Any]) -> None:
+        with self._changed:
+            self._waiting -= len(tokens)
+            self._changed.notify()
+
+    def failed(self, error: StoreError) -> None:
+        with self._changed:
+            self._failure = error
+            self._changed.notify()
+
+
+def _wrong_type(trial: LoggedTrial) -> str:
+    """`the model is 5, not text`: the first value that no row can hold; empty if there is none."""
+    answer = trial.answer or Answer("")
+    texts = {
+        "id": trial.case.id,
+        "group": trial.case.group,
+        "variant": trial.variant,
+        "prompt": trial.prompt,
+        "answer": answer.text,
+        "model": answer.model,
+        "raw response": answer.raw_response,
+        "reason": trial.skipped,
+        **{f"explanation of {score.name}": score.explanation for score in trial.scores},
+    }
+    numbers = {
+        "start": trial.started_at,
+        "latency": trial.latency_s,
+        "service time": trial.service_s,
+        "cost": answer.cost_usd,
+        **{f"score {score.name}": score.value for score in trial.scores},
+        **{name.replace("_", " "): getattr(answer.usage, name) for name in Usage.__slots__},
+    }
+    for kind, values, types in (("text", texts, str), ("a number", numbers, (int, float))):
+        for name, value in values.items():
+            if value is not None and not isinstance(value, types):
+                return f"the {name} is {printable(repr(value))[:LONGEST_ID]}, not {kind}"
+    return ""
+
+
+def _outcome(trial: LoggedTrial) -> Outcome:
+    started_at = UNKNOWN if trial.started_at is None else trial.started_at
+    latency_s = UNKNOWN if trial.latency_s is None else trial.latency_s
+    answer, failure = trial.answer, trial.failure
+    if trial.skipped is not None:
+        failure = Failure("skipped", "variant", trial.skipped)
+    elif failure is None and answer is None:
+        answer = Answer("")
+    return Outcome(
+        status="skipped" if trial.skipped is not None else "error" if failure is not None else "ok",
+        answer=answer,
+        failure=failure,
+        started_at=started_at,
+        finished_at=started_at + latency_s,
+        service_s=latency_s if trial.service_s is None else trial.service_s,
+    )
+
+
+def _job(spool: _Spool, spooled: _SpooledTrial, variants: Sequence[Variant]) -> TrialJob:
+    case, outcome = spool.cases[spooled.case], spooled.outcome
+    return TrialJob(
+        trial=Trial(spool.position(spooled), case, variants[spooled.variant], spooled.repeat, spooled.variant),
+        variant=spooled.variant,
+        block=-1,  # the order of starts is unknown
+        slot=0,
+        case=spooled.case,
+        prompt=spooled.prompt,
+        timing=Timing(outcome.started_at, queue_s=UNKNOWN, backoff_s=UNKNOWN, attempts=1),
+    )
+
+
+def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
+    """The trials that a complete log does not have, as skipped ones."""
+    outcome = _outcome(LoggedTrial(case=Case("", None), variant="", skipped="not in the log"))
+    for position in range(len(is_written)):
+        if not is_written[position]:
+            block, variant = divmod(position, len(spool.variants))
+            case, repeat = divmod(block, spool.repeats)
+            yield _SpooledTrial(case, variant, repeat, "", outcome, ())
+
+
+def _widened(extent: Range | None, value: float | None) -> Range | None:
+    if value is None or math.isnan(value):
+        return extent
+    return (value, value) if extent is None else (min(extent[0], value), max(extent[1], value))
+
+
+def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:
+    """The log of a run that ended is complete, even if infrastructure failed: nothing can continue it."""
+    if header.status == "incomplete":
+        return "incomplete", header.reason or "the log is incomplete"
+    if missing:
+        return "incomplete", f"{many(missing, 'trial')} are not in the log"
+    return "complete", None
+
+
+def _spec(header: LogHeader, spool: _Spool) -> dict[str, Any]:
+    """What other commands read of the spec of a run."""
+    return {
+        "name": header.task,
+        "description": None,
+        "repeats": spool.repeats,
+        "baseline": next(iter(spool.variants)),
+        "primary": None,
+        "weight": "case",
+        "margin": None,
+        "cases": None,
+        "variants": None,
+        "scorers": [],
+        "base": str(Path.cwd()),
+        "origin": None,
+        "options": {"case": [], "tag": {}, "variant": [], "limit": None, "debug": None},
+    }

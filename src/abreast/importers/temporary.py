@@ -1,0 +1,88 @@
+"""Logs as runs of a temporary store, for commands that only read them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from abreast.errors import BadInput
+from abreast.importers.base import ImportOptions
+from abreast.importers.importing import Imported, import_log
+from abreast.store import Store, open_store
+from abreast.store.run_names import POSITIONS, find_run, matching_runs
+
+_EXTENSIONS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """What to compare: runs by name, of which those in `store` are logs."""
+
+    names: Sequence[str]
+    store: Store | None
+    imported: Sequence[Imported]
+
+
+@contextmanager
+def contenders(
+    names: Sequence[str],
+    stores: Sequence[Store],
+    options: ImportOptions | None = None,
+) -> Iterator[Contenders]:
+    """Import the files among these names into a temporary store, as runs with the names of the files. A name that is
+    also a run of `stores` is the run; of a single file, its variants are the contenders."""
+    files = {name: path for name, path in files_among(names).items() if not _names_run(stores, name)}
+    if not files:
+        yield Contenders(names, None, ())
+        return
+    with tempfile.TemporaryDirectory(prefix="abreast-") as folder, open_store(Path(folder) / "logs.db") as store:
+        imported = [import_log(store, path, options, run_name=str(path)) for path in dict.fromkeys(files.values())]
+        chosen = [
+            f"{files[name]}{name.removeprefix(_written(name))}" if name in files else _resolved(stores, name)
+            for name in names
+        ]
+        yield Contenders(_variants(chosen[0], store) if len(chosen) == 1 else chosen, store, imported)
+
+
+def _written(name: str) -> str:
+    """The part of the name that is a file or folder; empty if there is none.
+
+    >>> _written("no/such/file.eval:b")
+    ''
+    """
+    while name and not Path(name).exists():
+        name = name.rpartition(":")[0]
+    return name
+
+
+def files_among(names: Sequence[str]) -> dict[str, Path]:
+    """The names that are files or folders, with or without `:VARIANT` at the end. Refuses names that can only be files
+    and do not exist."""
+    files = {name: Path(written) for name in names if (written := _written(name))}
+    for name in names:
+        if name not in files and name.endswith(_EXTENSIONS):
+            raise BadInput(f"{name}: no such file")
+    return files
+
+
+def _names_run(stores: Sequence[Store], name: str) -> bool:
+    return any(matching_runs(store, name) == [name] for store in stores)
+
+
+def _resolved(stores: Sequence[Store], name: str) -> str:
+    """`latest` and `previous` mean runs of the user's store, not logs."""
+    run, colon, variant = name.partition(":")
+    return f"{find_run(stores, run)[1]}{colon}{variant}" if run in POSITIONS else name
+
+
+def _variants(name: str, store: Store) -> list[str]:
+    """All variants of the only log, as contenders."""
+    run = store.run("latest")
+    variants = [variant.name for variant in store.queries.variants(run["run_id"])]
+    if name != run["run"] or len(variants) < 2:
+        what = f"has one variant, {variants[0]}" if len(variants) < 2 else "one variant cannot be compared"
+        raise BadInput(f"{name}: {what}", "name another file or run to compare it with")
+    return [f"{name}:{variant}" for variant in variants]
