@@ -183,7 +183,7 @@ def _digest_of(values: Iterable[Any]) -> str:
 def _key(row: Json) -> bytes:
     """A short digest of what makes a test, because a log may have many."""
     case = mapping(row.get("testCase"))
-    return bytes.fromhex(digest([case.get("description"), _variables(row), case.get("assert")]))[:16]
+    return bytes.fromhex(digest([case.get("description"), _variables(row), case.get("assert")]))
 
 
 def _variables(row: Json) -> dict[str, Any]:
