@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -49,14 +48,18 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
-def in_own_process(module: str, function: str, *arguments: Any) -> Measured:
-    """Call `function` of `benchmarks.module` in a fresh process."""
+def in_root(words: Sequence[str]) -> str:
+    """Run a command in the folder of the project; return its output."""
+    return subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def in_own_process(
+    module: str, function: str, *arguments: Any, run: Callable[[Sequence[str]], str] = in_root
+) -> Measured:
+    """Call `function` of `benchmarks.module` in a fresh process, which `run` starts."""
     code = f"from benchmarks import measure, {module}; measure.report({module}.{function}, {list(arguments)!r})"
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+    output = run(["env", "PYTHONHASHSEED=0", sys.executable, "-c", code])
+    return Measured(**json.loads(output.splitlines()[-1]))
 
 
 def report(function: Callable[..., dict[str, Any] | None], arguments: list[Any]) -> None:

@@ -121,7 +121,7 @@ class SimulatedActor:
 
     async def _collect(self, acknowledged: int) -> bytes:
         from abreast.execute.engine.ray.leases import HEARTBEAT_S
-        from abreast.execute.engine.ray.messages import Report, Result, dumps
+        from abreast.execute.engine.ray.messages import AttemptResult, Report, dumps
         from abreast.model import Answer, Outcome
 
         loop = asyncio.get_running_loop()
@@ -142,7 +142,7 @@ class SimulatedActor:
         begun = at - self.latency_s
         outcomes = [Outcome("ok", Answer("yes"), None, begun, at, self.latency_s) for _ in ended]
         results = [
-            Result(start.ticket, start.lease, outcome, "q", 0.0, begun)
+            AttemptResult(start.ticket, start.lease, outcome, "q", 0.0, begun)
             for (_, start), outcome in zip(ended, outcomes, strict=True)
         ]
         self._sent = len(results)
@@ -167,7 +167,7 @@ class Remote:
 def drive(nodes: int, in_flight: int, trials: int, latency_s: float = LATENCY_S) -> dict[str, Any]:
     """CPU of a whole run per trial, with simulated nodes."""
     from abreast import Case, Experiment
-    from abreast.execute.engine.ray import cluster, engine
+    from abreast.execute.engine.ray import cluster
     from abreast.execute.engine.ray.facts import facts_of
 
     class SimulatedCluster(cluster.Cluster):
@@ -181,12 +181,13 @@ def drive(nodes: int, in_flight: int, trials: int, latency_s: float = LATENCY_S)
         def start_runner(self, node: cluster.ClusterNode) -> Any:
             return SimulatedActor()
 
+        def kill(self, actor: Any) -> None: ...
+
         def facts(self, setups: Mapping[Any, Any], base: Path) -> dict[Any, Any]:
             SimulatedActor.facts = facts_of(next(iter(setups.values())).targets())
             return dict.fromkeys(setups, SimulatedActor.facts)
 
     cluster.Cluster = SimulatedCluster  # type: ignore[misc]
-    engine._kill = lambda actor: None
     SimulatedActor.latency_s = latency_s
     with measure.folder() as path:
         experiment = Experiment(

@@ -97,6 +97,7 @@ def test_an_experiment_runs_on_the_nodes_without_an_address(machine: Machine, fo
     assert folder.sql("SELECT COUNT(*) AS n FROM trials") == [{"n": 40}]
 
 
+@pytest.mark.heavy
 def test_a_killed_node_is_dead_and_processes_of_others_are_left_alone(machine: Machine) -> None:
     machine.abreast("up")
     with machine.cluster.command(["sleep", "1000"]) as other:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import platform
+import re
 import signal
 import sys
 import time
@@ -17,6 +19,8 @@ import pytest
 from tests.conftest import Folder
 from tests.ray_cluster import Command, RayCluster
 from tests.test_cumulative import git
+
+import abreast
 
 ROOT = Path(__file__).parent.parent
 ABREAST = [sys.executable, "-m", "abreast"]
@@ -158,6 +162,7 @@ def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Exper
         out, err = command.communicate(timeout=60)
         assert command.returncode == 0, out + err
     lost = experiments.events("node_lost")[0]["in_flight"]
+    assert f"node 10.213.0.2 is lost: its runner died; {lost} trials in flight will be executed again" in err
     executed = experiments.executed()
     assert len(executed) == 120
     assert sum(executed.values()) <= 120 + lost
@@ -165,6 +170,30 @@ def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Exper
     assert {row["attempts"] for row in experiments.rows()} == {1}
 
 
+def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resources(
+    experiments: Experiments, tmp_path: Path
+) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(60)
+    folder.write("spec.yaml", SLOW)
+    empty = re.sub(r"(MemAvailable|MemFree|Cached): .*", r"\1: 1000 kB", Path("/proc/meminfo").read_text())
+    (tmp_path / "meminfo").write_text(empty)
+    with experiments.start("run", "spec.yaml") as command:
+        until(lambda: len(experiments.executed()) >= 40)
+        cluster.run(["mount", "--bind", str(tmp_path / "meminfo"), "/proc/meminfo"], node=1)
+        until(lambda: experiments.events("node_lost"))
+        cluster.run(["umount", "/proc/meminfo"], node=1)
+        out, err = command.communicate(timeout=60)
+        assert command.returncode == 0, out + err
+    retried = experiments.events("trial_retried")
+    assert {event["error_kind"] for event in retried} == {"resources"}
+    assert "memory of the node was short" in retried[0]["error"]
+    assert len(retried) == sum(event["in_flight"] for event in experiments.events("node_lost"))
+    assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
+    assert "warning" not in err, "a runner that was still starting at the end of the run ends quietly"
+
+
+@pytest.mark.heavy
 def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(60)
@@ -185,6 +214,7 @@ def test_a_frozen_node_is_replaced_within_six_seconds_and_ends_what_it_runs(expe
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 120}
 
 
+@pytest.mark.heavy
 def test_a_run_survives_a_cut_link_and_uses_the_node_when_it_is_back(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(150)
@@ -201,6 +231,7 @@ def test_a_run_survives_a_cut_link_and_uses_the_node_when_it_is_back(experiments
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 300}
 
 
+@pytest.mark.heavy
 def test_a_node_that_joins_is_used(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     cluster.kill_node(1)
@@ -213,6 +244,9 @@ def test_a_node_that_joins_is_used(experiments: Experiments) -> None:
         command.send_signal(signal.SIGINT)
         out, err = command.communicate(timeout=30)
         assert command.returncode == 130, out + err
+    assert "node 10.213.0.3 joined" in err
+    joined = experiments.events("node_joined")[-1]
+    assert joined["versions"] == {"python": platform.python_version(), "abreast": abreast.__version__}
     assert max(experiments.executed().values()) == 1
 
 
@@ -232,6 +266,7 @@ def test_after_the_driver_is_killed_nothing_runs_on_and_resume_continues(experim
     assert Counter(row["status"] for row in experiments.rows()) == {"ok": 80}
 
 
+@pytest.mark.heavy
 def test_ctrl_c_lets_trials_finish_and_leaves_no_runner(experiments: Experiments) -> None:
     folder = experiments.folder
     folder.cases(40)
@@ -252,13 +287,18 @@ def test_ray_sends_the_folder_of_the_spec_to_nodes_that_do_not_see_it(experiment
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(12)
     folder.write("spec.yaml", SPEC)
+    folder.write(".env", "OPENAI_API_KEY=secret")
     cluster.hide_folder(1, folder.path)
     experiments.run("run", "spec.yaml", "--store", "ray.db")
+    sent = cluster.run(["find", "/dev/shm", "-name", "functions.py", "-o", "-name", ".env"], node=1).stdout
+    assert sent.count("functions.py") == 1
+    assert ".env" not in sent
     done = folder.abreast("run", "spec.yaml", "--store", "local.db", "--yes", "--no-pictures")
     assert done.code == 0, done.output
     assert experiments.rows("ray.db") == experiments.rows("local.db")
 
 
+@pytest.mark.heavy
 def test_a_node_with_other_code_is_refused_before_anything_starts(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(2)
@@ -317,7 +357,7 @@ limits: {parallel: 6}
 """
 
 
-@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("is_hidden", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hidden: bool) -> None:
     folder = experiments.folder
     folder.cases(6)
@@ -336,6 +376,7 @@ def test_agents_work_in_workspaces_of_their_node(experiments: Experiments, is_hi
     assert experiments.folder.sql(query, "ray.db") == experiments.folder.sql(query, "local.db")
 
 
+@pytest.mark.heavy
 def test_agents_end_with_their_runner(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(8)
@@ -366,6 +407,7 @@ def test_the_contract_of_engines_holds_on_ray(experiments: Experiments) -> None:
     assert "......" in done.stdout
 
 
+@pytest.mark.heavy
 def test_every_node_is_warmed_up_before_its_first_trial(experiments: Experiments) -> None:
     folder = experiments.folder
     folder.cases(10)

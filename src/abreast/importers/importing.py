@@ -35,6 +35,7 @@ from abreast.store.runs.provenance import ImportRecord
 from abreast.store.schema import Column
 from abreast.text import many, printable
 
+MOST_CASES = 10_000_000
 MOST_QUEUED = 2_000  # trials that wait to be committed
 MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
 LONGEST_ID = 60  # characters in a message
@@ -88,7 +89,7 @@ class _Spool:
         self.skipped += outcome.status == "skipped"
         if outcome.status == "error" and outcome.failure is not None:
             self.failed[outcome.failure.blame] += 1
-        for score in trial.scores:
+        for score in trial.scores if outcome.status == "ok" else ():
             self.scores[score.name] = _widened(self.scores.get(score.name), score.value)
         spooled = _SpooledTrial(case, variant, repeat, redact(trial.prompt), redact_outcome(outcome), trial.scores)
         pickle.dump(spooled, self.file, pickle.HIGHEST_PROTOCOL)
@@ -133,6 +134,10 @@ class _Import:
             facts = json.loads(existing["provenance"])["imported"]
             return Imported(existing["run"], str(self._log), facts["tool"], existing["stored_trials"], is_new=False)
         header = self._format.header(self._log)
+        if header.planned_cases is not None and header.planned_cases > MOST_CASES:
+            raise self._log.error(
+                f"says that {header.planned_cases:,} cases were planned; at most {MOST_CASES:,} can be"
+            )
         cases = CaseTable()
         try:
             with tempfile.TemporaryFile(prefix="abreast-import-") as file:
@@ -224,8 +229,7 @@ class _Import:
                     *columns_of("tag", spool.tags),
                 ],
                 created_at=header.created_at,
-            ),
-            allow_twin=True,
+            )
         )
         try:
             stored = self._write_trials(lease, header, spool)

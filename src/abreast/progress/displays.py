@@ -230,6 +230,13 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
     if kind == "announced" and detail["seconds"] >= LONG_PAUSE_S:
         reason = f"{detail['target']} reports that its {detail['used_up']} are used up"
         return f"paused: {reason}; continues in {detail['seconds']:.0f} s"
+    if kind == "node_lost":
+        again = (
+            f"; {many(detail['in_flight'], 'trial')} in flight will be executed again" if detail["in_flight"] else ""
+        )
+        return f"node {detail['node']} is lost: {detail['reason']}{again}"
+    if kind == "node_joined" and detail["late"]:
+        return f"node {detail['node']} joined"
     if kind == "control":
         return f"{detail['by']}: {detail['outcome']}"
     if kind == "outage":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,8 +33,18 @@ if TYPE_CHECKING:
     from abreast.execute.engine.ray.runner import Runner
 
 POLL_S = 2.0
+REACH_S = 5.0  # for the port of the cluster to answer
 EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
-NOT_SENT = (".venv", "venv", "__pycache__", "/runs", "/*.db*", "/*.sqlite*", "/*.duckdb*")  # of the folder of a spec
+NOT_SENT = (
+    ".venv",
+    "venv",
+    "__pycache__",
+    ".env*",
+    "/runs",
+    "/*.db*",
+    "/*.sqlite*",
+    "/*.duckdb*",
+)  # of a spec's folder
 RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
 
 
@@ -92,6 +104,7 @@ class Cluster:
             raise BadInput("engine: ray is not installed", "run `pip install 'abreast[ray]'`") from error
         if ray.is_initialized():
             return
+        _check_reachable(address)
         sent = self._sent
         worker.print_to_stdstream = lambda *_, **__: None  # what Ray prints about workers that died; we report nodes
         try:
@@ -103,14 +116,8 @@ class Cluster:
                 configure_logging=True,
                 runtime_env=None if sent is None else {"working_dir": str(sent), "excludes": list(NOT_SENT)},
             )
-        except ImportError as error:
-            raise BadInput(f"--address {self.address}: {error}", "run `pip install 'ray[client]'`") from error
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            reason = " ".join(str(error).split())
-            raise BadInput(
-                f"cannot connect to a Ray cluster at {self.address}: {reason[:300]}",
-                "run `abreast cluster up` or `ray start --head`, or give its --address HOST:PORT",
-            ) from error
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError, ray.exceptions.RayError) as error:
+            raise _unreachable(self.address, " ".join(str(error).split())[:300]) from error
         self._is_ours = True
 
     def close(self) -> None:
@@ -153,6 +160,12 @@ class Cluster:
         actor: ActorHandle[Runner] = runner.options(**_options(node)).remote()
         return actor
 
+    def kill(self, actor: ActorHandle[Runner]) -> None:
+        import ray
+
+        with contextlib.suppress(Exception):  # it is dead already, or the cluster is
+            ray.kill(actor, no_restart=True)
+
     def base_on_nodes(self, base: Path) -> Path | None:
         """Where the nodes see the folder; None if Ray has sent it to their working folder."""
         return None if self._sent else base
@@ -176,18 +189,18 @@ class Cluster:
 
         ask: Any = ray.remote(num_cpus=0, max_retries=0)(read_facts)
         folder, names = self.base_on_nodes(base), lasting_names(base)
-        asked = {
+        references = {
             node: ask.options(**_options(node)).remote(folder, names, dumps_code(setup))
             for node, setup in setups.items()
         }
         facts: dict[ClusterNode, NodeFacts] = {}
         deadline = time.monotonic() + EXAMINE_S
-        while asked and time.monotonic() < deadline:
-            ready, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=POLL_S)
+        while references and time.monotonic() < deadline:
+            ready, _ = ray.wait(list(references.values()), num_returns=len(references), timeout=POLL_S)
             alive = self.nodes()
-            for node, reference in list(asked.items()):
+            for node, reference in list(references.items()):
                 if reference in ready or node not in alive:
-                    del asked[node]
+                    del references[node]
                 if reference not in ready:
                     continue
                 try:
@@ -197,10 +210,34 @@ class Cluster:
                 except Exception as error:
                     if node in self.nodes():
                         raise node_problem(f"node {node.name}", error) from error
-        if asked:
-            silent = ", ".join(node.name for node in asked)
+        if references:
+            silent = ", ".join(node.name for node in references)
             raise BadInput(f"no answer from {silent} within {EXAMINE_S:g} s", "run `ray status` to check the cluster")
         return facts
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nothing listens: Ray would wait for ever."""
+    from ray._private import services
+
+    if address == "auto":
+        address = services.get_ray_address_from_environment("auto", None) or "auto"
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon and address == "auto":
+        return  # Ray says what is wrong
+    if not (colon and host and port.isdecimal()):
+        raise BadInput(f"--address {address}: must be auto, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, str(error)) from error
+
+
+def _unreachable(address: str, reason: str) -> BadInput:
+    return BadInput(
+        f"cannot connect to a Ray cluster at {address}: {reason}",
+        "run `abreast cluster up` or `ray start --head`, or give its --address HOST:PORT",
+    )
 
 
 def _options(node: ClusterNode) -> dict[str, Any]:

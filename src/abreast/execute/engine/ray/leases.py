@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
-class Lease(Generic[Runner]):
+class AttemptLease(Generic[Runner]):
     number: int
     runner: Runner | None
     deaths: int = 0  # of runners that had it
@@ -33,7 +33,7 @@ class Leases(Generic[Runner]):
     """The driver's record of attempts in flight, by ticket, and of when it heard of each runner."""
 
     def __init__(self) -> None:
-        self._leases: dict[int, Lease[Runner]] = {}
+        self._leases: dict[int, AttemptLease[Runner]] = {}
         self._tickets: dict[Runner, set[int]] = {}
         self._heard_at: dict[Runner, float] = {}
         self._checked_at: float | None = None
@@ -43,7 +43,7 @@ class Leases(Generic[Runner]):
 
     def grant(self, ticket: int, runner: Runner) -> int:
         """Lease an attempt to a runner; return the number of the lease."""
-        lease = self._leases.setdefault(ticket, Lease(0, None))
+        lease = self._leases.setdefault(ticket, AttemptLease(0, None))
         assert lease.runner is None
         lease.number, lease.runner = lease.number + 1, runner
         self._tickets[runner].add(ticket)

@@ -31,7 +31,7 @@ class Start(NamedTuple):
     carried: Any = None  # the workspace state that it continues from
 
 
-class Result(NamedTuple):
+class AttemptResult(NamedTuple):
     """An attempt that ended. Its times are those of the node's clock."""
 
     ticket: int
@@ -49,7 +49,7 @@ class Report(NamedTuple):
     received: int  # attempts so far
     waiting: int
     first: int  # number of the first result
-    results: list[Result]
+    results: list[AttemptResult]
     events: list[tuple[str, dict[str, Any]]]
 
 
@@ -83,7 +83,7 @@ def dumps_code(message: Any) -> bytes:
     return content
 
 
-def sendable(result: Result) -> Result:
+def sendable(result: AttemptResult) -> AttemptResult:
     """The result, or a failure if its answer cannot be sent."""
     try:
         dumps(result)

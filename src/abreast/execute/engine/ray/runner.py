@@ -23,7 +23,7 @@ from abreast.execute.engine.base import EngineSetup
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.ray.facts import NodeFacts, facts_of, received_setup
 from abreast.execute.engine.ray.leases import HEARTBEAT_S, DriverContact, Inbox, Outbox
-from abreast.execute.engine.ray.messages import RecentCases, Report, Result, Start, dumps, sendable
+from abreast.execute.engine.ray.messages import AttemptResult, RecentCases, Report, Start, dumps, sendable
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.execute.sources.lanes import Lanes
@@ -41,7 +41,7 @@ class Runner:
     def __init__(self) -> None:
         self._contact = DriverContact(time.monotonic())
         self._starts: Inbox[Start] = Inbox()
-        self._results: Outbox[Result] = Outbox()
+        self._results: Outbox[AttemptResult] = Outbox()
         self._events: list[tuple[str, dict[str, Any]]] = []
         self._is_news = asyncio.Event()
         self._queue: NodeQueue | None = None
@@ -89,10 +89,13 @@ class Runner:
         return dumps(Report(time.time(), self._engine.received, self._engine.waiting, first, results, events))
 
     async def cancel(self) -> None:
-        self._engine.call(self._engine.cancel)
+        if self._queue is not None:
+            self._queue.call(self._queue.cancel)
 
     async def close(self) -> list[str]:
-        """End everything; return warnings."""
+        """End everything; return warnings. It may not have begun."""
+        if self._queue is None:
+            return []
         return await asyncio.wrap_future(self._engine.end())
 
     @property
@@ -100,11 +103,11 @@ class Runner:
         assert self._queue is not None
         return self._queue
 
-    def _add(self, results: list[Result]) -> None:
+    def _add(self, results: list[AttemptResult]) -> None:
         """Take results from the engine's thread."""
         self._loop.call_soon_threadsafe(self._add_on_loop, list(map(sendable, results)))
 
-    def _add_on_loop(self, results: list[Result]) -> None:
+    def _add_on_loop(self, results: list[AttemptResult]) -> None:
         self._results.extend(results)
         self._is_news.set()
 
@@ -122,7 +125,9 @@ class Runner:
 class NodeQueue:
     """The local engine of a node, and the attempts that wait until its limits let them start."""
 
-    def __init__(self, setup: EngineSetup, add: Callable[[list[Result]], None], emit: Callable[..., Any]) -> None:
+    def __init__(
+        self, setup: EngineSetup, add: Callable[[list[AttemptResult]], None], emit: Callable[..., Any]
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._variants, self._add = setup.variants, add
         self._cases: RecentCases[Case] = RecentCases()
@@ -135,7 +140,7 @@ class NodeQueue:
         self._limits: Sequence[Limit] = self._engine.limits(None, emit, lambda *_: None)
         self._lanes = Lanes(range(len(targets)), self._limits)
         self._starts: dict[Job, tuple[Start, float]] = {}  # with the time of receipt
-        self._ended: list[Result] = []  # in this iteration of the loop
+        self._ended: list[AttemptResult] = []  # in this iteration of the loop
         self._timer: asyncio.TimerHandle | None = None
         self._closing = asyncio.Event()
         self._is_idle = asyncio.Event()
@@ -214,7 +219,9 @@ class NodeQueue:
         self._carried.pop(start.position, None)
         timing = job.timing
         first_started_at = timing.first_started_at if job.attempt == 1 else None
-        self._ended.append(Result(start.ticket, start.lease, outcome, job.prompt, timing.queue_s, first_started_at))
+        self._ended.append(
+            AttemptResult(start.ticket, start.lease, outcome, job.prompt, timing.queue_s, first_started_at)
+        )
         if len(self._ended) == 1:
             self._loop.call_soon(self._hand_over)
         if not self._starts:
@@ -237,7 +244,7 @@ class NodeQueue:
 def _serve(
     base: Path | None,
     setup: bytes,
-    add: Callable[[list[Result]], None],
+    add: Callable[[list[AttemptResult]], None],
     emit: Callable[..., Any],
     ready: Future[NodeQueue],
 ) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from abreast.execute.engine.base import Complete
+from abreast.execute.engine.ray.attempts import Attempts, PendingAttempt
+from abreast.execute.engine.ray.node_runner import NodeRunner
+from abreast.execute.job import Job
 from abreast.model import Outcome
+from abreast.redaction import redact_outcome
 
 
 @dataclass(slots=True)
@@ -27,6 +32,36 @@ class WarmUpGroup:
                 self.complete(worst(self.outcomes))
             else:
                 self.lose()
+
+
+class NodeWarmUps:
+    """Sends warm-ups to runners, each of which has its own connections."""
+
+    def __init__(self, attempts: Attempts, complete: Complete) -> None:
+        self._attempts, self._complete = attempts, complete
+        self.ended: list[Job] = []  # for nodes that join
+
+    def spread(self, job: Job, runners: Sequence[NodeRunner], lose: Callable[[], None]) -> None:
+        """Warm up the runners of the beginning."""
+
+        def complete(outcome: Outcome) -> None:
+            if job not in self.ended:
+                self.ended.append(job)
+            job.timing.first_started_at = outcome.started_at
+            self._complete(job, redact_outcome(outcome))
+
+        self.send(job, runners, complete, lose)
+
+    def send(
+        self,
+        job: Job,
+        runners: Sequence[NodeRunner],
+        complete: Callable[[Outcome], None],
+        lose: Callable[[], None],
+    ) -> None:
+        group = WarmUpGroup(len(runners), complete, lose)
+        for runner in runners:
+            self._attempts.send_new(PendingAttempt(job, group=group), runner)
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:

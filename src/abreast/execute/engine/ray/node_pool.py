@@ -1,0 +1,255 @@
+"""The runners on the nodes of the cluster: started on every node, also on those that join, and given up when lost.
+
+It is no failure of a target if a node is lost: neither limits nor retries learn of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from abreast.errors import BadInput
+from abreast.execute.engine.base import EngineSetup
+from abreast.execute.engine.ray.attempts import Attempts
+from abreast.execute.engine.ray.cluster import Cluster, ClusterNode
+from abreast.execute.engine.ray.facts import NodeFacts, node_problem
+from abreast.execute.engine.ray.messages import AttemptResult, Report
+from abreast.execute.engine.ray.node_runner import BEGIN_S, NodeRunner, loss
+from abreast.execute.engine.ray.warmups import NodeWarmUps
+from abreast.execute.engine.workers import Threads
+from abreast.execute.job import Job
+from abreast.model import Failure, Outcome
+
+TICK_S = 0.5
+NODES_S = 2.0  # between two looks at which nodes there are
+SETTLE_S = 15.0  # for the first nodes to be ready before the first trial
+RESTART_S = 2.0  # before a node gets another runner; doubles
+LONGEST_RESTART_S = 60.0
+NO_NODES_NOTICE_S, NO_NODES_S = 5.0, 60.0  # without any node, until that is reported and until the run stops
+
+
+@dataclass
+class RunCalls:
+    """What the engine tells the run. The functions come with its limits."""
+
+    emit: Callable[..., Any] = lambda *_, **__: None
+    stop: Callable[[str, str, str], None] = lambda *_: None
+    wake: Callable[[], None] = lambda: None
+
+
+class NodePool:
+    """The runners, those that start and those that take attempts."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        setup: EngineSetup,
+        threads: Threads,
+        attempts: Attempts,
+        warm_ups: NodeWarmUps,
+        run: RunCalls,
+        assign: Callable[[], None],
+        cancel: Callable[[], None],
+    ) -> None:
+        """`assign` lets waiting attempts look for a runner; `cancel` ends all attempts."""
+        self._cluster, self._setup, self._threads = cluster, setup, threads
+        self._attempts, self._warm_ups, self._run = attempts, warm_ups, run
+        self._assign, self._cancel = assign, cancel
+        self._base = Path(setup.settings["base"]).resolve()
+        self._loop = asyncio.get_running_loop()
+        self.ready: list[NodeRunner] = []  # that take attempts
+        self._starting: dict[str, NodeRunner] = {}  # by id of the node
+        self._restarts: dict[str, tuple[float, float]] = {}  # by id: when a node may get another runner, and the delay
+        self._refused: set[str] = set()  # ids of nodes with other versions or code
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.is_settled = False  # the nodes of the beginning have a runner, or cannot have one
+        self._is_closing = False
+        self._began_at = self._without_nodes_since = self._loop.time()
+        self._is_reported = False
+
+    def begin(self) -> None:
+        """Connect to the cluster and start the runners, unless that has begun."""
+        if not self._tasks and not self._is_closing:
+            self._spawn(self._supervise())
+            self._spawn(self._watch())
+
+    def runners(self) -> list[NodeRunner]:
+        return [*self._starting.values(), *self.ready]
+
+    def with_variant(self, variant: int) -> Iterator[NodeRunner]:
+        """Runners that can execute the variant; none before the first nodes are ready."""
+        return (runner for runner in self.ready if variant in runner.variants) if self.is_settled else iter(())
+
+    async def close(self) -> list[str]:
+        """End all runners; return warnings."""
+        self._is_closing = True
+        started = [runner for runner in self.runners() if runner.has_started]
+        closed = await asyncio.gather(*(runner.close(self._cluster, self._threads) for runner in started))
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return [warning for warnings in closed for warning in warnings]
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    async def _supervise(self) -> None:
+        """Start runners on nodes that have none, also on those that join later."""
+        await self._threads.call(self._cluster.connect)
+        while True:
+            nodes = {node.id: node for node in await self._threads.call(self._cluster.nodes)}
+            for runner in self.runners():
+                if runner.node.id not in nodes:
+                    self._lose(runner, "the node died")
+            now = self._loop.time()
+            busy = {runner.node.id for runner in self.runners()}
+            for node in nodes.values():
+                is_due = self._restarts.get(node.id, (0.0, 0.0))[0] <= now
+                if is_due and node.id not in busy | self._refused and not self._is_closing:
+                    self._start(node)
+            self._settle()
+            await asyncio.sleep(NODES_S)
+
+    def _start(self, node: ClusterNode) -> None:
+        indexes = node.eligible(self._setup.variants)
+        if indexes:
+            runner = NodeRunner(node, indexes)
+            self._starting[node.id] = runner
+            runner.task = self._spawn(self._serve(runner))
+
+    async def _serve(self, runner: NodeRunner) -> None:
+        """Begin a runner and exchange messages with it until it is lost."""
+        from ray.exceptions import RayError, RayTaskError
+
+        begin = runner.begin(self._cluster, self._threads, self._base, self._setup)
+        try:
+            facts = await asyncio.wait_for(begin, BEGIN_S)
+        except (BadInput, RayTaskError) as error:  # it joined after the checks
+            self._refuse(runner, error)
+            return
+        except (RayError, TimeoutError) as error:
+            self._lose(runner, *loss(error, BEGIN_S))
+            return
+        self._attempts.leases.add_runner(runner, self._loop.time())
+        for job in self._warm_ups.ended:
+            if job.variant in runner.variants:
+                self._warm_up(runner, facts, job)
+        self._join(runner, facts)
+        self._settle()
+        try:
+            async with asyncio.TaskGroup() as exchange:
+                exchange.create_task(runner.submit_all(self._attempts.start_of))
+                exchange.create_task(runner.collect(self._receive))
+        except* RayError as errors:
+            self._lose(runner, *loss(errors.exceptions[0], BEGIN_S))
+
+    def _join(self, runner: NodeRunner, facts: NodeFacts) -> None:
+        """Let a runner take trials, once it is warm."""
+        if runner.warming == 0 and self._starting.pop(runner.node.id, None) is runner:
+            self.ready.append(runner)
+            versions = {"python": facts.python, "abreast": facts.abreast, **facts.cli_versions}
+            self._run.emit("node_joined", node=runner.node.name, late=self.is_settled, versions=versions)
+            self._is_reported = False
+            self._assign()
+            self._run.wake()
+
+    def _warm_up(self, runner: NodeRunner, facts: NodeFacts, job: Job) -> None:
+        """Warm up a node that joined later; its cost counts in the next execution."""
+
+        def complete(outcome: Outcome) -> None:
+            from abreast.execute.sources.warmup import warmup_event
+
+            target = self._setup.targets()[job.variant].name
+            self._run.emit("warmup", **warmup_event(job, target, outcome), node=runner.node.name)
+            end()
+
+        def end() -> None:
+            runner.warming -= 1
+            self._join(runner, facts)
+
+        runner.warming += 1
+        self._warm_ups.send(job, [runner], complete, end)
+
+    def _settle(self) -> None:
+        """Let trials start once the first nodes are ready, so that each gets its share, or after `SETTLE_S`."""
+        is_late = self._loop.time() - self._began_at > SETTLE_S
+        if not self.is_settled and self.ready and (is_late or not self._starting):
+            self.is_settled = True
+            self._assign()
+            self._run.wake()
+
+    # -- exchange and loss ---------------------------------------------------------------------------------------------
+
+    def _receive(self, runner: NodeRunner, report: Report, results: Sequence[AttemptResult]) -> None:
+        self._attempts.leases.hear(runner, self._loop.time())
+        offset = time.time() - report.sent_at
+        for result in results:
+            self._attempts.take(runner, result, offset)
+        for kind, details in report.events:
+            self._run.emit(kind, node=runner.node.name, **details)
+        if self._attempts.backlog:
+            self._assign()
+        if runner.is_governed:
+            self._run.wake()
+
+    def _refuse(self, runner: NodeRunner, error: Exception) -> None:
+        """Do without a node whose versions or code are others than here."""
+        where = f"node {runner.node.name}"
+        problem = error if type(error) is BadInput else node_problem(where, error)
+        self._refused.add(runner.node.id)
+        self._remove(runner)
+        self._settle()
+        if self.runners():
+            self._run.emit("warning", message=f"{problem.message}; {where} is not used: {problem.fix}")
+        else:
+            self._run.stop("nodes", problem.message, problem.fix)
+            self._cancel()
+
+    def _lose(self, runner: NodeRunner, reason: str, failure: Failure | None = None) -> None:
+        """Start the attempts of a lost runner again elsewhere, or fail them with `failure`."""
+        if runner not in self.runners() or self._is_closing:
+            return
+        self._remove(runner)
+        delay = min(LONGEST_RESTART_S, 2 * self._restarts.get(runner.node.id, (0.0, RESTART_S / 2))[1])
+        self._restarts[runner.node.id] = self._loop.time() + delay, delay
+        in_flight = self._attempts.end_leases(runner, reason, failure)
+        self._run.emit("node_lost", node=runner.node.name, reason=reason, in_flight=in_flight)
+        self._assign()
+        self._settle()
+        if runner.task is not None and runner.task is not asyncio.current_task():
+            runner.task.cancel()
+
+    def _remove(self, runner: NodeRunner) -> None:
+        self._starting.pop(runner.node.id, None)
+        if runner in self.ready:
+            self.ready.remove(runner)
+        runner.kill(self._cluster, self._threads)
+
+    async def _watch(self) -> None:
+        """Give up runners that do not answer, and a run without any node."""
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = self._loop.time()
+            for runner in self._attempts.leases.overdue(now):
+                self._lose(runner, "it did not answer for 5 s")
+            self._settle()
+            if self.ready:
+                self._without_nodes_since = now
+                continue
+            silent, where = now - self._without_nodes_since, f"no node of the Ray cluster at {self._cluster.address}"
+            if silent > NO_NODES_NOTICE_S and not self._is_reported:
+                self._is_reported = True
+                self._run.emit("warning", message=f"{where} is available")
+            if silent > NO_NODES_S:
+                message = f"{where} was available for {NO_NODES_S:g} s"
+                self._run.stop("nodes", message, "check the cluster with `ray status`")
+                self._cancel()
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
