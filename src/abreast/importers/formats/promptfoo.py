@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -111,8 +111,8 @@ class _Test:
 
     number: int
     description: str
-    variables: str  # digest of their values
-    indexes: list[int] = field(default_factory=list)
+    variables: str  # digest of their values, if there is no description
+    indexes: tuple[int, ...] = ()
 
 
 class _Tests:
@@ -120,7 +120,7 @@ class _Tests:
     description, variables and assertions are repeats."""
 
     def __init__(self) -> None:
-        self._tests: dict[str, _Test] = {}
+        self._tests: dict[bytes, _Test] = {}
         self._descriptions: Counter[str] = Counter()
 
     def add(self, row: Json) -> None:
@@ -128,10 +128,11 @@ class _Tests:
         test = self._tests.get(key)
         if test is None:
             description = str(mapping(row.get("testCase")).get("description") or "")
-            test = self._tests[key] = _Test(len(self._tests), description, _digest_of(_variables(row).values()))
+            values = "" if description else _digest_of(_variables(row).values())
+            test = self._tests[key] = _Test(len(self._tests), description, values)
         index = row.get("testIdx")
         if isinstance(index, int) and index not in test.indexes:
-            test.indexes.append(index)
+            test.indexes += (index,)
 
     def describe(self, descriptions: Mapping[str, str]) -> None:
         """Number the tests as in the log, and name those that have the description of another one apart."""
@@ -139,7 +140,7 @@ class _Tests:
         for number, test in enumerate(ordered):
             test.number = number
             test.description = test.description or descriptions.get(test.variables, "")
-            test.indexes.sort()
+            test.indexes = tuple(sorted(test.indexes))
         self._descriptions.update(test.description for test in ordered)
 
     def case(self, row: Json) -> tuple[Case, int | None]:
@@ -179,9 +180,10 @@ def _digest_of(values: Iterable[Any]) -> str:
     return digest(sorted(map(str, values)))
 
 
-def _key(row: Json) -> str:
+def _key(row: Json) -> bytes:
+    """A short digest of what makes a test, because a log may have many."""
     case = mapping(row.get("testCase"))
-    return digest([case.get("description"), _variables(row), case.get("assert")])
+    return bytes.fromhex(digest([case.get("description"), _variables(row), case.get("assert")]))
 
 
 def _variables(row: Json) -> dict[str, Any]:
