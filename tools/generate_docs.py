@@ -80,6 +80,7 @@ Every scorer takes `name`, which replaces the name of its column.
 | `format` | the answer has a form: `regex` is found in it, or it fits `json_schema` |
 | `success` | an agent ended well and said something or changed a file; `changes: true`: only a change counts |
 | `judge` | another target says how good it is; see [Judging with a model](../how-to/recipes.md#judging-with-a-model) |
+| `human` | a person says so later, in [`abreast view`](../how-to/view.md) or with `abreast label`; without `name` |
 
 The `regex` of `format` is a Python pattern that may match anywhere; use `'^[0-9]+$'` for the whole answer. A
 `json_schema` is a schema, or the name of a file with one. The answer is validated as JSON, or the object or list in it,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from abreast.errors import location
-from abreast.scorers.human import HUMAN
+from abreast.scorers.human import counted_label
 from abreast.stats import Population, Weight, population_of
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.numerics.arrays import median
@@ -155,9 +155,8 @@ class Rows:
 
     def _scores(self) -> dict[str, Floats]:
         """The score of each trial by the name of the score, the primary one first."""
-        kinds = {next(iter(item)) if isinstance(item, Mapping) else item for item in self.spec.get("scorers") or ()}
-        label = HUMAN if HUMAN in kinds else ""
-        position, name, value = self.store.queries.score_columns(self.run_id, label).values()
+        columns = self.store.queries.score_columns(self.run_id, counted_label(self.spec))
+        position, name, value = columns.values()
         index = np.searchsorted(self.position, position)
         present = np.flatnonzero(index < len(self.position))
         present = present[self.position[index[present]] == position[present]]  # a running run adds rows meanwhile

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from abreast.model import Answer, Case, Score
 from abreast.scorers.base import Scorer, ScorerSettings
 from abreast.store.schema import LABEL_VERSION
 
 HUMAN = "human"
+
+
+def counted_label(spec: Mapping[str, Any]) -> str:
+    """The name of the labels that count as scores in a run with this spec; empty if none do.
+
+    >>> counted_label({"scorers": ["exact", "human"]})
+    'human'
+    """
+    kinds = {next(iter(item)) if isinstance(item, Mapping) else item for item in spec.get("scorers") or ()}
+    return HUMAN if HUMAN in kinds else ""
 
 
 class Human(Scorer):

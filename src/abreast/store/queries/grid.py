@@ -30,13 +30,13 @@ class GridQueries(QueryGroup):
         query = f"SELECT {fields} FROM trials WHERE run_id = ? AND seq > ? ORDER BY seq"
         return as_columns(self._chunks(query, (run_id, after), after), _TRIALS)
 
-    def grid_scores(self, run_id: int, after: int) -> dict[str, Array]:
-        """Position, name and value of scores, without labels."""
+    def grid_scores(self, run_id: int, after: int, label: str) -> dict[str, Array]:
+        """Position, name and value of scores, without labels other than those of this name."""
         query = (
             "SELECT position, name, value FROM scores WHERE run_id = ? AND seq > ? "
-            "AND version IS DISTINCT FROM ? ORDER BY seq"
+            "AND (version IS DISTINCT FROM ? OR name = ?) ORDER BY seq"
         )
-        rows = self._chunks(query, (run_id, after, LABEL_VERSION), after)
+        rows = self._chunks(query, (run_id, after, LABEL_VERSION, label), after)
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
     def grid_cases(self, run_id: int, per_case: int, after: int) -> Iterable[tuple[int, str, str]]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from abreast.analyse.rows import Bools, Floats, Ints
+from abreast.scorers.human import counted_label
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.store import Store
 from abreast.store.queries.changes import Revision
@@ -51,7 +52,9 @@ class CaseGrid:
         self.run = run
         self.run_id = int(run["run_id"])
         self.variants = [variant.name for variant in store.queries.variants(self.run_id)]
-        self.repeats = int(json.loads(run["spec"]).get("repeats", 1))
+        spec = json.loads(run["spec"])
+        self.repeats = int(spec.get("repeats", 1))
+        self._label = counted_label(spec)
         self.primary: str | None = run["primary_score"]
         self.baseline = self.variants.index(run["baseline"]) if run["baseline"] in self.variants else 0
         self.per_case = max(1, len(self.variants) * self.repeats)
@@ -122,7 +125,7 @@ class CaseGrid:
         self.has_row[[case for case in np.unique(index) if self.ids[case]]] = True
 
     def _read_scores(self, store: Store, after: int) -> None:
-        position, names, values = store.queries.grid_scores(self.run_id, after).values()
+        position, names, values = store.queries.grid_scores(self.run_id, after, self._label).values()
         for name in set(names.tolist()):
             mine = (names == name) & (position < len(self._outcome))
             column = self._values.setdefault(name, np.full(len(self._outcome), np.nan))
