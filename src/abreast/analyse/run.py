@@ -151,8 +151,9 @@ class Analysis:
 
     @property
     def is_unlabelled(self) -> bool:
-        """Whether people give the score, and have not labelled any answer yet."""
-        return self.is_without_score and self.score_name == HUMAN
+        """Whether people give the score, and have not labelled enough answers for any comparison."""
+        awaits = self.score_name == HUMAN and any(summary.unscored for summary in self.variants)
+        return awaits and (self.is_without_score or self.is_without_comparison)
 
     @property
     def is_without_comparison(self) -> bool:

@@ -132,6 +132,8 @@ def _compare(workflow: Workflow, result: dict[str, Any]) -> tuple[_Report | None
     problem = report.errors.strip().removeprefix("error: ").partition("\n")[0]
     if problem.startswith("--fail-if"):
         raise BadInput(problem, "change `fail-if` of the action")
+    if report.code != BadInput.exit_code:
+        raise BadInput(f"`abreast compare` failed (exit code {report.code}): {problem}", "see the log of this step")
     return None, _explain(f"Not compared with the branch {branch}: {problem}.")
 
 

@@ -91,6 +91,10 @@ class LogFormat(ABC):
     def recognises(self, log: LogFile) -> bool:
         """Whether the content is of this format, of any version. Called for every file, so look at its head only."""
 
+    def digest(self, log: LogFile) -> str:
+        """SHA-256 of everything that is read: override if that is more than the file that was named."""
+        return log.digest()
+
     @abstractmethod
     def header(self, log: LogFile) -> LogHeader:
         """Read what the log says about its run. Refuse versions that are unknown, with what was found

@@ -26,7 +26,7 @@ from abreast.importers.base import ImportOptions, LogFormat, LoggedTrial, LogHea
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Outcome, Score, Trial, Usage, Variant
 from abreast.plan.run_names import new_name
-from abreast.redaction import redact, redact_outcome
+from abreast.redaction import is_secret_setting, redact, redact_log, redact_outcome
 from abreast.spec.cases import CaseTable
 from abreast.store import Lease, NewRun, Store
 from abreast.store.rows import Timing, columns_of, score_rows, to_json
@@ -40,6 +40,7 @@ MOST_QUEUED = 2_000  # trials that wait to be committed
 MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
 LONGEST_ID = 60  # characters in a message
 MOST_LISTED = 5  # ids in a note
+REDACTED = "***"
 UNKNOWN = math.nan  # a time that the log does not say
 
 
@@ -125,7 +126,7 @@ class _Import:
         self._ranges, self._run_name = options.ranges, run_name
 
     def run(self) -> Imported:
-        content = self._log.digest()
+        content = self._format.digest(self._log)
         options = self._options
         settings = json.dumps([sorted(options.columns.items()), sorted(options.ranges.items()), options.score])
         fingerprint = compose("import", self._format.name, content, settings)
@@ -197,7 +198,7 @@ class _Import:
         planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
         notes = self._notes(header, spool)
         names = self._store.queries.run_names() if self._store.exists() else set()
-        variants = {name: dict(header.variants.get(name, {})) for name in spool.variants}
+        variants = {name: _without_secrets(dict(header.variants.get(name, {}))) for name in spool.variants}
         lease = self._store.begin(
             NewRun(
                 run=self._run_name or new_name(names),
@@ -463,6 +464,17 @@ def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
             block, variant = divmod(position, len(spool.variants))
             case, repeat = divmod(block, spool.repeats)
             yield _SpooledTrial(case, variant, repeat, "", outcome, ())
+
+
+def _without_secrets(value: Any, name: str = "") -> Any:
+    """Parameters of a variant without keys and passwords, which other tools log."""
+    if isinstance(value, dict):
+        return {key: _without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(item, name) for item in value]
+    if isinstance(value, str):
+        return REDACTED if is_secret_setting(name, value) and "${" not in value else redact_log(value)
+    return value
 
 
 def _widened(extent: Range | None, value: float | None) -> Range | None:

@@ -158,6 +158,8 @@ class _Reader:
                 else:
                     problem = f"{error.msg} at character {where:,}"
                 raise BadJson(problem, is_unfinished) from None
+            except ValueError as error:  # such as a number of more than 4,300 digits
+                raise BadJson(f"{error} at character {self.at + 1:,}", is_truncated=False) from None
             except RecursionError:
                 raise BadJson(f"nested too deeply at character {self.at + 1:,}", is_truncated=False) from None
             if isinstance(value, int | float) and end > len(self._buffer) - _NEAR and not self._is_complete:

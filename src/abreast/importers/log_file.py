@@ -21,6 +21,7 @@ from abreast.importers import json_stream
 from abreast.text import printable
 
 HEAD = 1 << 16  # bytes that formats recognise a file by
+LONGEST_LINE = 1 << 23  # bytes of the first row of JSON lines
 MOST_FILES = 100_000  # in a folder
 MOST_NAMES = 8  # listed in a message
 
@@ -53,7 +54,7 @@ class LogFile:
         if self.path.is_dir():
             return "folder"
         text = self.head.lstrip(b"\xef\xbb\xbf \t\r\n")
-        if self.head.startswith(b"PK"):
+        if self.head.startswith((b"PK\3\4", b"PK\5\6")):
             return "zip"
         if not text:
             return "empty"
@@ -61,8 +62,23 @@ class LogFile:
             return "xml"
         if text[:1] not in b"{[":
             return "text"
-        first, _, rest = text.partition(b"\n")
-        return "json lines" if _parsed(first) is not None and rest.strip() and text[:1] == b"{" else "json"
+        is_rows = text[:1] == b"{" and self._has_more_lines and self.first_line() is not None
+        return "json lines" if is_rows else "json"
+
+    @cached_property
+    def _first_line(self) -> bytes:
+        """The first line, also if it is longer than the head."""
+        line, newline, _ = self.head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
+        if newline or len(self.head) < HEAD:
+            return line
+        with self._reading(""), self.path.open("rb") as file:
+            line = file.readline(LONGEST_LINE).lstrip(b"\xef\xbb\xbf \t\r\n")
+        return line if line.endswith(b"\n") else b""
+
+    @property
+    def _has_more_lines(self) -> bool:
+        _, newline, rest = self.head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
+        return bool(rest.strip()) if newline else self.path.stat().st_size > len(self._first_line) + 4 > 4
 
     @cached_property
     def head(self) -> bytes:
@@ -89,7 +105,7 @@ class LogFile:
 
     def first_line(self) -> Any:
         """The first line of a file of JSON lines, parsed; None if it is not JSON."""
-        return _parsed(self.head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0])
+        return _parsed(self._first_line)
 
     def description(self) -> str:
         """What the content is, for a message about an unknown format."""

@@ -39,12 +39,14 @@ def contenders(
         yield Contenders(names, None, ())
         return
     with tempfile.TemporaryDirectory(prefix="abreast-") as folder, open_store(Path(folder) / "logs.db") as store:
-        imported = [import_log(store, path, options, run_name=str(path)) for path in dict.fromkeys(files.values())]
-        chosen = [
-            f"{files[name]}{name.removeprefix(_written(name))}" if name in files else _resolved(stores, name)
-            for name in names
-        ]
-        yield Contenders(_variants(chosen[0], store) if len(chosen) == 1 else chosen, store, imported)
+        imported = {
+            path: import_log(store, path, options, run_name=str(path)) for path in dict.fromkeys(files.values())
+        }
+        chosen = []
+        for name in names:
+            run = imported[files[name]].run + name.removeprefix(_written(name)) if name in files else None
+            chosen.append(run or _resolved(stores, name))
+        yield Contenders(_variants(chosen[0], store) if len(chosen) == 1 else chosen, store, list(imported.values()))
 
 
 def _written(name: str) -> str:
@@ -69,7 +71,10 @@ def files_among(names: Sequence[str]) -> dict[str, Path]:
 
 
 def _names_run(stores: Sequence[Store], name: str) -> bool:
-    return any(matching_runs(store, name) == [name] for store in stores)
+    starts = [name, *(name[:at] for at, character in enumerate(name) if character == ":")]
+    if any(start in POSITIONS and matching_runs(store, start) for store in stores for start in starts):
+        return True
+    return any(not {run["run"], run["label"]}.isdisjoint(starts) for store in stores for run in store.runs())
 
 
 def _resolved(stores: Sequence[Store], name: str) -> str:

@@ -20,6 +20,7 @@ from abreast.analyse.validate.evidence import (
     of_trials,
     of_variants,
 )
+from abreast.scorers.human import counted_label
 from abreast.text import many
 
 MOSTLY = 0.8
@@ -31,7 +32,7 @@ def scores_that_say_nothing(evidence: Evidence) -> Iterator[ResultFinding]:
     queries, run_id, primary = evidence.queries, evidence.run_id, evidence.primary
     ok = sum(arm["ok"] for arm in evidence.arms)
     has_own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok
-    summaries = queries.score_summaries(run_id)
+    summaries = queries.score_summaries(run_id, counted_label(evidence.spec))
     if ok and primary is not None and primary not in (row[0] for row in summaries):
         summaries.append((primary, 0, None, None, 0, None))
     for name, count, low, high, outside, why in summaries:

@@ -74,6 +74,9 @@ class HarborJob(LogFormat):
         results = (name for name in log.members if name.endswith(_RESULT) and name.count("/") <= 1)
         return any(_is_part(LogFile(log.path / name)) for name in results)
 
+    def digest(self, log: LogFile) -> str:
+        return _folder(log).digest()
+
     def header(self, log: LogFile) -> LogHeader:
         folder = _folder(log)
         job, config = _optional(folder, _RESULT), _optional(folder, _CONFIG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -15,6 +16,7 @@ from abreast.targets.untrusted_json import mapping, mappings
 
 VERSIONS = (1, 2)
 _HEADER, _START = "header.json", "_journal/start.json"
+_SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json", re.DOTALL)
 _ATTACHMENT = "attachment://"
 _SKIPPED = ("events", "events_data.messages", "events_data.calls", "transcript.events")  # large, read and dropped
 _VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
@@ -112,7 +114,7 @@ def _samples(log: LogFile) -> Iterator[dict[str, Any]]:
                 yield sample
         return
     names = [name for name in dict.fromkeys(log.members) if name.startswith("samples/") and name.endswith(".json")]
-    if any(name.count("/") > 1 for name in names):
+    if not all(map(_SAMPLE.fullmatch, names)):  # the id of a sample may contain slashes, too
         raise log.error(
             "an archive in chunks, which is not supported", "convert it with `inspect log convert --to json`"
         )

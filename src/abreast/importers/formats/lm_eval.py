@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from abreast.digest import digest
 from abreast.importers.base import LogFormat, LoggedTrial, LogHeader, as_written_by
 from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Case, Failure, Score
@@ -46,6 +47,13 @@ class LmEvalLog(LogFormat):
         if log.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             return b'"doc_id"' in log.head and b'"doc"' in log.head
         return ("doc_id" in log.keys and len(_ROW & log.keys.keys()) > 1) or _is_results(log)
+
+    def digest(self, log: LogFile) -> str:
+        if log.kind == "folder":
+            return log.digest()
+        files = _sample_files(log)  # the samples of a summary, or the summary of samples
+        rows = [LogFile(file.log.path / file.member).digest() for file in files]
+        return digest([rows, [file.results for file in files]])
 
     def header(self, log: LogFile) -> LogHeader:
         with as_written_by("lm-evaluation-harness", log, "its summary"):
@@ -361,8 +369,10 @@ def _main_score(file: _SampleFile) -> str | None:
     if row is None:
         raise file.log.error("the file has no samples", member=file.member)
     is_better = mapping(mapping(file.results.get("higher_is_better")).get(file.task))
-    first = _metrics(row, file._first_filter(row))
-    chosen = [name for name in first if is_better.get(name) is not False]
+    filter_name = file._first_filter(row)
+    first = _metrics(row, filter_name)
+    worse = {_score_name(str(name), filter_name) for name, higher in is_better.items() if higher is False}
+    chosen = [name for name in first if name not in worse]
     if not chosen:
         names = ", ".join(first) or "none"
         raise file.log.error(

@@ -248,6 +248,7 @@ def _scores(row: Json, grading: Json) -> list[Score]:
             reasons[metric].append(str(component.get("reason") or ""))
     for name, value in named.items():
         if isinstance(value, int | float) and math.isfinite(value):
+            name = f"metric_{name}" if name == "pass" else name  # ours is the verdict of promptfoo
             scores.append(Score(str(name), float(value), "\n".join(reasons[name])))
     return scores
 

@@ -42,6 +42,8 @@ LARGEST_CELL = 1 << 27  # characters
 _NUMBERS = {**dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0)}
 _NUMBERS |= dict.fromkeys(("false", "no", "fail", "failed", "incorrect", "wrong"), 0.0)
 
+_NOTHING = ("", "false", "no", "none", "null", "nan", "0", "[]", "{}")
+
 Row = Mapping[str, Any]
 
 
@@ -93,6 +95,8 @@ class _TableColumns:
                 if column not in first:
                     raise log.error(f"--map {name}={column}: no such column{suggestion(column, map(str, first))}")
         usual = {name: [column for column in names if column in first][:1] for name, names in FIELDS.items()}
+        if log.kind == "json lines":  # later rows may have more, such as `error` where a trial failed
+            usual |= {name: list(FIELDS[name]) for name in usual.keys() - {"case", *SEVERAL} if not usual[name]}
         self.of = {**usual, **mapped}
         if not self.of["case"]:
             raise log.error(f"no column with the id of the case (columns: {', '.join(first)})", "add --map case=COLUMN")
@@ -110,7 +114,7 @@ class _TableRow:
         case_id = self._text("case")
         if not case_id:
             raise self._error("case", "is empty")
-        error = self._text("error")
+        error = self._problem("error")
         text = self._text("answer")
         return LoggedTrial(
             case=Case(
@@ -129,7 +133,7 @@ class _TableRow:
             prompt=self._text("prompt") or self._text("input"),
             answer=None if error and not text else self._answer(text),
             failure=self._failure(error) if error else None,
-            skipped=self._text("skipped") or None,
+            skipped=self._problem("skipped") or None,
             scores=() if error else self._scores(),
             started_at=self._number_in("started_at"),
             latency_s=self._number_in("latency"),
@@ -161,12 +165,17 @@ class _TableRow:
         return _NUMBERS[word] if isinstance(word, str) and word in _NUMBERS else self._as_number(value, column)
 
     def _value(self, field: str) -> Any:
-        value = next((self._row.get(column) for column in self._columns.of[field]), None)
-        return None if value == "" else value
+        values = (self._row.get(column) for column in self._columns.of[field])
+        return next((value for value in values if value not in (None, "")), None)
 
     def _text(self, field: str) -> str:
         value = self._value(field)
         return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    def _problem(self, field: str) -> str:
+        """The text of a field that says what went wrong; empty if it says that nothing did."""
+        text = self._text(field)
+        return "" if text.strip().lower() in _NOTHING else text
 
     def _number_in(self, field: str) -> float | None:
         return self._as_number(self._value(field), next(iter(self._columns.of[field]), field))

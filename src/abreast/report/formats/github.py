@@ -129,7 +129,7 @@ def inert(text: str) -> str:
 
 
 def collapsible(title: str, content: str) -> str:
-    return f"<details><summary>{html.escape(title)}</summary>\n\n{content}\n\n</details>"
+    return f"<details><summary>{html.escape(' '.join(title.split()))}</summary>\n\n{content}\n\n</details>"
 
 
 def of_run(analysis: Analysis, unmet: Sequence[str] = ()) -> JobSummary:

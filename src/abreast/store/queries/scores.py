@@ -30,13 +30,13 @@ class ScoreQueries(QueryGroup):
         )
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
-    def score_summaries(self, run_id: int) -> list[tuple[Any, ...]]:
+    def score_summaries(self, run_id: int, label: str = "") -> list[tuple[Any, ...]]:
         """Name, count, minimum and maximum of each score, number outside of [0, 1], and why a value is missing."""
         return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
-            f"MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores WHERE run_id = ? AND {_BY_SCORERS} "
-            "GROUP BY name ORDER BY name",
-            (run_id, LABEL_VERSION),
+            "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores "
+            f"WHERE run_id = ? AND ({_BY_SCORERS} OR name = ?) GROUP BY name ORDER BY name",
+            (run_id, LABEL_VERSION, label),
         )
 
     def scores_of(self, run_id: int, position: int) -> list[dict[str, Any]]:
