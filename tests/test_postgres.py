@@ -371,6 +371,17 @@ def test_new_columns_take_no_rights_away(postgres: str, postgres_server: Postgre
         assert connection.execute("SELECT count(*) FROM abreast.metrics").fetchall() == [(0,)]
 
 
+def test_a_user_without_rights_is_told_whom_to_ask(postgres: str, postgres_server: PostgresServer) -> None:
+    assert rows_with(postgres, "first") == 1
+    name = postgres.rpartition("/")[2]
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE stranger_{name} LOGIN PASSWORD 's'")
+    with open_store(postgres_server.url(name, f"stranger_{name}", "s")) as store:
+        with pytest.raises(StoreError, match="no right to use the schema abreast") as raised:
+            store.runs()
+        assert "ask for the role" in raised.value.fix
+
+
 def test_a_view_of_the_team_only_keeps_the_columns_as_they_are(postgres: str) -> None:
     assert rows_with(postgres, "first") == 1
     with psycopg.connect(postgres, autocommit=True) as connection:

@@ -17,8 +17,9 @@ CHANGES = "abreast_changes"  # the channel of notifications
 NOW = "extract(epoch FROM clock_timestamp())::double precision"
 _CHANGE_LOCK = 4702111234474983745  # held by the transaction of a `change`
 # Whether there are the table and the schema. `to_regclass` may not know what another process has just created.
-_MADE = f"""SELECT count(c.oid) > 0, count(n.oid) > 0 FROM pg_namespace n
-LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'store_version' WHERE n.nspname = '{SCHEMA}'"""
+_MADE = f"""SELECT count(c.oid) > 0, count(n.oid) > 0, bool_and(has_schema_privilege(n.oid, 'USAGE'))
+FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'store_version'
+WHERE n.nspname = '{SCHEMA}'"""
 _VERSION = "SELECT version FROM store_version"
 _OTHERS = f"SELECT relname FROM pg_class WHERE relnamespace = '{SCHEMA}'::regnamespace ORDER BY relname LIMIT 1"
 # A member of the role that owns the schema acts as that role, so that all members can change what each creates.
@@ -38,7 +39,10 @@ _OWN_TABLES = (
 
 def version_of(connection: PostgresConnection, address: str) -> int:
     """Return the version of a store, 0 if there is none. Refuses a newer version, and a schema of another program."""
-    ((is_made, is_used),) = connection.execute(_MADE).fetchall()
+    ((is_made, is_used, is_allowed),) = connection.execute(_MADE).fetchall()
+    if is_used and not is_allowed:
+        message = f"{address}: no right to use the schema {SCHEMA}"
+        raise StoreError(message, "ask for the role of a writer or reader of this database")
     if not is_made:
         if is_used and connection.execute(_OTHERS).fetchall():
             raise StoreError(
