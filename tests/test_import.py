@@ -115,6 +115,36 @@ def test_errors_are_kept_apart_by_blame(folder: Folder) -> None:
     assert "errors: a row with an error failed" in " ".join(report.split())
 
 
+def test_a_column_that_only_later_lines_have_is_read(folder: Folder) -> None:
+    lines = [{"case": "c1", "score": 1}, {"case": "c2", "score": None, "error": "HTTP 503"}]
+    folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select status, error from predictions order by case_id") == [
+        {"status": "ok", "error": None},
+        {"status": "error", "error": "HTTP 503"},
+    ]
+
+
+@pytest.mark.parametrize("nothing", ["false", "False", "null", "0", "{}"])
+def test_an_error_of_false_is_no_error(folder: Folder, nothing: str) -> None:
+    folder.write("rows.csv", f"case,score,error,skipped\nc1,1,{nothing},{nothing}\n")
+    imported(folder, "rows.csv", "--map", "skipped=skipped")
+    assert folder.sql("select status, score from predictions") == [{"status": "ok", "score": 1.0}]
+
+
+def test_a_first_line_of_any_length_is_read(folder: Folder) -> None:
+    lines = [{"case": f"c{n}", "input": "x" * 70_000, "score": 1} for n in range(2)]
+    folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select count(*) as n from predictions") == [{"n": 2}]
+
+
+def test_a_table_whose_first_column_begins_like_an_archive_is_a_table(folder: Folder) -> None:
+    folder.write("rows.csv", "PK,score\nc1,1\nc2,0\n")
+    imported(folder, "rows.csv", "--map", "case=PK")
+    assert folder.sql("select count(*) as n from predictions") == [{"n": 2}]
+
+
 def test_what_the_log_lacks_is_counted_and_said(folder: Folder) -> None:
     folder.write("rows.csv", "case,variant,score\nc1,a,1\nc1,b,0\nc2,a,1\n")
     done = folder.abreast("import", "rows.csv")
@@ -287,6 +317,23 @@ def test_the_variants_of_one_file_are_compared_without_a_store(folder: Folder) -
     assert [path.name for path in folder.path.iterdir()] == ["rows.csv"]
     folder.write("one.csv", "case,variant,score\nc1,a,0\n")
     assert "one.csv: has one variant, a" in folder.abreast("compare", "one.csv").err
+
+
+def test_a_label_is_the_run_although_a_folder_has_that_name(folder: Folder) -> None:
+    scripted(folder, pairs(9, 2, 20), "--label", "main")
+    (run,) = folder.abreast("runs", "--json").json
+    folder.write("main/readme", "")
+    folder.write("latest/readme", "")
+    for name in ("main", "latest"):
+        (verdict,) = verdicts(folder.abreast("compare", f"{name}:a", f"{name}:b", "--json"))
+        assert (verdict["baseline_run"], verdict["run"]) == (run["run"], run["run"])
+
+
+def test_two_files_with_the_same_content_are_compared(folder: Folder) -> None:
+    for name in ("a.csv", "b.csv"):
+        folder.write(name, "case,variant,score\n" + "".join(f"c{n},x,0\nc{n},y,1\n" for n in range(10)))
+    (verdict,) = verdicts(folder.abreast("compare", "a.csv:x", "b.csv:y", "--json"))
+    assert (verdict["verdict"], verdict["wins"]) == ("better", 10)
 
 
 def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
@@ -466,6 +513,15 @@ def test_what_is_not_json_is_not_called_truncated(text: str) -> None:
     with pytest.raises(json_stream.BadJson) as caught:
         list(json_stream.values(io.StringIO(text + " " * 100), ["a"]))
     assert not caught.value.is_truncated
+
+
+def test_a_number_with_too_many_digits_is_refused_with_its_place(folder: Folder) -> None:
+    folder.write("log.json", '{"status": "success", "eval": {}, "version": ' + "9" * 5_000 + "}")
+    folder.write("rows.jsonl", '{"case": "c1", "score": 1}\n{"case": "c2", "score": ' + "9" * 5_000 + "}\n")
+    done = folder.abreast("import", "log.json", "--format", "inspect")
+    assert done.code == 2
+    assert "log.json: not valid JSON (Exceeds the limit" in done.err
+    assert "rows.jsonl: line 2 is not JSON (Exceeds the limit" in folder.abreast("import", "rows.jsonl").err
 
 
 def test_nan_is_read_as_python_writes_it() -> None:

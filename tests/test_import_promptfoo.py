@@ -104,6 +104,17 @@ def test_one_description_of_several_tests_names_them_apart(folder: Folder) -> No
     ]
 
 
+def test_a_metric_with_the_name_of_the_verdict_is_kept_apart(folder: Folder) -> None:
+    document = content()
+    for row in document["results"]["results"]:
+        row["namedScores"] = {"pass": 0.25}
+    folder.write("results.json", json.dumps(document))
+    assert logged_verdict(folder, "results.json") == logged_verdict(folder, RESULTS)
+    import_logs(folder, "results.json")
+    query = "select distinct score_metric_pass as metric from predictions where status = 'ok'"
+    assert folder.sql(query) == [{"metric": 0.25}]
+
+
 def test_json_lines_are_read_as_well(folder: Folder) -> None:
     folder.write("results.jsonl", "".join(json.dumps(row) + "\n" for row in content()["results"]["results"]))
     assert logged_verdict(folder, "results.jsonl") == logged_verdict(folder, RESULTS)

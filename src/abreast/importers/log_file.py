@@ -172,7 +172,7 @@ class LogFile:
                     value = json.loads(line.decode("utf-8-sig", "replace"))
                 except (ValueError, RecursionError) as error:
                     cut = "" if line.endswith(b"\n") else "; the file seems to be truncated"
-                    problem = getattr(error, "msg", "nested too deeply")
+                    problem = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", error)
                     raise self.error(f"line {number:,} is not JSON ({problem}){cut}", member=member) from None
                 yield number, value
 

@@ -59,7 +59,10 @@ class Table(LogFormat):
         if log.kind == "json lines":
             names: Any = log.first_line()
         elif log.kind == "text":
-            names = next(_table(io.StringIO(log.head.decode("utf-8-sig", "replace")), log), ())
+            try:
+                names = next(_table(io.StringIO(log.head.decode("utf-8-sig", "replace"), newline=""), log), ())
+            except csv.Error:
+                return False
             names = names if len(names) > 1 else ()
         else:
             return False
