@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +16,12 @@ import pytest
 from abreast import Experiment
 from abreast.analyse.decision.interim import why_no_verdict_yet
 from abreast.analyse.run import Analysis, analyse
+from abreast.errors import StoreError
 from abreast.report.words.verdict_sentence import verdict_lines
-from abreast.store import open_store
+from abreast.store import Store, open_store
 from abreast.store.queries.changes import Revision
 from abreast.store.queries.runs import StoredEvent
-from abreast.view.live import sections
+from abreast.view.live import follower, sections
 from abreast.view.live.follower import is_newer
 from abreast.view.live.timeline import limit_events, picture, words
 from conftest import Folder
@@ -168,6 +170,61 @@ def test_a_run_that_is_deleted_while_it_is_watched_is_reported(complete: Path, t
                 store.delete([store.run("latest")["run"]])
             watcher.until("problem", "no run")
         assert page.get(run).status == 404
+
+
+def test_a_store_that_is_replaced_by_another_file_is_read_anew(tmp_path: Path) -> None:
+    store = tmp_path / "results.db"
+    run_in(store, 4)
+    with live_page(store) as page:
+        old = page.get("/runs/latest").headers["Location"]
+        assert old.removeprefix("/runs/") in page.get("/").text
+        for path in tmp_path.glob("results.db*"):
+            path.unlink()
+        run_in(store, 4)
+        new = page.get("/runs/latest").headers["Location"]
+        assert new != old
+        listed = page.get("/").text
+        assert new.removeprefix("/runs/") in listed
+        assert old.removeprefix("/runs/") not in listed
+        assert page.post(f"{old}/trials/1/label", {"opinion": "wrong"}).status >= 400
+    with open_store(store) as opened:
+        assert opened.rows("SELECT COUNT(*) FROM scores WHERE name = 'human'") == [(0,)]
+
+
+def test_a_failed_analysis_is_repeated(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def fails_once(store: Store, run: str) -> Analysis:
+        calls.append(run)
+        if len(calls) == 1:
+            raise StoreError("the database is locked")
+        return analyse(store, run)
+
+    monkeypatch.setattr(sections, "analyse", fails_once)
+    monkeypatch.setattr(follower, "RETRY_S", 0.1)
+    with live_page(complete) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream") as events:
+            assert "b is better than a" in Watcher(events).until("verdict", "b is better")
+    assert len(calls) == 2
+
+
+def followed() -> int:
+    return sum(thread.name.startswith("abreast-follow") for thread in threading.enumerate())
+
+
+def test_runs_that_nobody_watches_any_more_are_followed_only_for_a_while(tmp_path: Path) -> None:
+    store = tmp_path / "results.db"
+    for _ in range(follower.MOST_KEPT + 4):
+        run_in(store, 1)
+    with open_store(store) as opened:
+        names = [run["run"] for run in opened.runs()]
+    with live_page(store) as page:
+        for name in names:
+            assert page.get(f"/runs/{name}").status == 200
+        deadline = time.monotonic() + 20
+        while followed() > follower.MOST_KEPT + 1:
+            assert time.monotonic() < deadline
 
 
 # -- what may be claimed before the end --------------------------------------------------------------------------------

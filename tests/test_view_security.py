@@ -30,7 +30,11 @@ def page(store: Path) -> Iterator[LivePage]:
         yield page
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "10.0.0.1", ""])
+REBOUND = ["evil.example", "evil.example:8420", "127.0.0.1.evil.example", "10.0.0.1", ""]
+INVALID = ["[", "127.0.0.1:abc", "127.0.0.1:99999999", "[::1"]
+
+
+@pytest.mark.parametrize("host", [*REBOUND, *INVALID])
 def test_a_name_that_was_rebound_to_this_machine_is_refused(page: LivePage, host: str) -> None:
     answer = page.get("/", Host=host)
     assert answer.status in (400, 403)

@@ -15,6 +15,7 @@ from abreast.view.reading import StoreReader
 from abreast.view.rendering import render
 
 READER = web.AppKey("reader", StoreReader)
+CONTROLLER = web.AppKey("controller", StoreReader)  # waits for answers of drivers, and for large results
 FOLLOWERS = web.AppKey("followers", Followers)
 CASE_GRIDS = web.AppKey("case_grids", CaseGrids)
 RUN_LIST = web.AppKey("run_list", RunList)

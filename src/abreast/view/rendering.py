@@ -36,7 +36,7 @@ def style_sheet() -> str:
     return "\n".join([str(rendering.style()), *of_report, *(path.read_text(encoding="utf-8") for path in own)])
 
 
-def run_path(run: str, *parts: object, **query: object) -> str:
+def run_path(run: str, /, *parts: object, **query: object) -> str:
     """
     >>> run_path("calm-fox-12", "trials", 3, blind=1)
     '/runs/calm-fox-12/trials/3?blind=1'

@@ -30,6 +30,15 @@ HEADERS = {
 _SAFE_METHODS = ("GET", "HEAD")
 
 
+def _host_of(request: web.Request) -> tuple[str, int | None]:
+    """Name and port of the host that a request names; no name if it is not valid."""
+    try:
+        parts = urlsplit(f"//{request.host}")
+        return parts.hostname or "", parts.port
+    except ValueError:
+        return "", None
+
+
 def is_loopback(host: str) -> bool:
     """Whether only programs on this machine can reach this address.
 
@@ -52,7 +61,8 @@ class AccessPolicy:
 
     def cookie(self, request: web.Request) -> str:
         """The name of the cookie with the token; cookies are shared by all ports of a host."""
-        return f"abreast-{urlsplit(f'//{request.host}').port or 80}"
+        _, port = _host_of(request)
+        return f"abreast-{port or 80}"
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -67,8 +77,8 @@ class AccessPolicy:
 
     def why_refused(self, request: web.Request) -> str:
         """Why this request is not answered; empty if it is."""
-        name = urlsplit(f"//{request.host}").hostname or ""
-        if not self._token and not is_loopback(name) and name != self._host:
+        name, _ = _host_of(request)
+        if not name or (not self._token and not is_loopback(name) and name != self._host):
             return f"the host {name!r} is not this machine; open the address that `abreast view` printed"
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"{request.scheme}://{request.host}":

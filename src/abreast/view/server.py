@@ -15,7 +15,7 @@ from abreast.store import Store
 from abreast.store.address import display_address
 from abreast.view import rendering
 from abreast.view.cases.window import CaseGrids
-from abreast.view.context import CASE_GRIDS, FOLLOWERS, READ_ONLY, READER, RUN_LIST, STORE_NAME, html
+from abreast.view.context import CASE_GRIDS, CONTROLLER, FOLLOWERS, READ_ONLY, READER, RUN_LIST, STORE_NAME, html
 from abreast.view.live import stream
 from abreast.view.live.follower import Followers
 from abreast.view.live.run_list import RunList
@@ -45,12 +45,14 @@ class ViewServer:
         needs_token = options.needs_token or not is_loopback(options.host)
         self._token = secrets.token_urlsafe(24) if needs_token else ""
         self._reader = StoreReader(store.address, store.engine)
+        self._controller = StoreReader(store.address, store.engine, threads=2, name="abreast-controls")
         self._followers = Followers(self._reader, options.read_only)
         self._run_list = RunList(self._reader)
         policy = AccessPolicy(options.host, self._token, options.read_only)
         self._app = web.Application(middlewares=[policy.middleware, _explain_errors], client_max_size=LARGEST_REQUEST)
         self._app.on_response_prepare.append(protect)
-        self._app[READER], self._app[FOLLOWERS] = self._reader, self._followers
+        self._app[READER], self._app[CONTROLLER] = self._reader, self._controller
+        self._app[FOLLOWERS] = self._followers
         self._app[RUN_LIST], self._app[CASE_GRIDS] = self._run_list, CaseGrids()
         self._app[READ_ONLY], self._app[STORE_NAME] = options.read_only, display_address(store.address)
         for module in (runs, comparison, deletion, run, stream, cases, trial, labels, exports):
@@ -70,6 +72,8 @@ class ViewServer:
 
     async def _listen(self) -> int:
         asked = self._options.port
+        if asked is not None and not 0 <= asked < 1 << 16:
+            raise BadInput(f"--port {asked}: must be from 0 to 65535")
         for port in range(PORT, PORT + PORTS_TRIED) if asked is None else [asked]:
             try:
                 site = web.TCPSite(self._runner, self._options.host, port)
@@ -77,7 +81,11 @@ class ViewServer:
             except OSError as error:
                 if error.errno == errno.EADDRINUSE and asked is None:
                     continue
-                raise BadInput(f"--port {port}: {error.strerror}", "choose another with --port") from None
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    raise BadInput(f"--port {port}: {error.strerror}", "choose another with --port") from None
+                raise BadInput(
+                    f"--host {self._options.host}: {error.strerror}", "use an address of this machine"
+                ) from None
             port = self._runner.addresses[-1][1]
             return int(port)
         raise BadInput(f"the ports {PORT} to {PORT + PORTS_TRIED - 1} are in use", "choose one with --port")
@@ -90,6 +98,7 @@ class ViewServer:
         self._followers.close()
         self._run_list.close()
         self._reader.close()
+        self._controller.close()
 
 
 @web.middleware

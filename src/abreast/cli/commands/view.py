@@ -29,4 +29,6 @@ def view(args: argparse.Namespace) -> None:
     options = ViewOptions(host=args.host, port=args.port, needs_token=args.token, read_only=args.read_only)
     store = store_argument.find_store(args.store)
     run = store.run(args.run)["run"] if args.run else None
+    if store.exists():
+        store.run_states()  # refuses a file that is not a store
     asyncio.run(serve(store, options, run, end_signal, opens_browser=not args.no_open))

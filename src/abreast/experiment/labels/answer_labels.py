@@ -95,7 +95,7 @@ class AnswerLabels:
                 f"give the scorer another name, then run `abreast rescore {run}`",
             )
         existing = self.labels.get(position)
-        if existing and existing[1].is_blind and is_calibrated(self.run):
+        if existing and existing[1].is_blind and self._variants > 1 and is_calibrated(self.run):
             raise BadInput(
                 "this answer was labelled blind, to calibrate the judge", f"change it with `abreast label {run}`"
             )

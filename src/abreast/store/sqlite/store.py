@@ -16,7 +16,7 @@ from abreast.store.base import StoreVanished, TrackedWriter, WriterConnection, c
 from abreast.store.sqlite import driver
 from abreast.store.sqlite.isolation.client import RemoteConnection
 from abreast.store.sqlite.isolation.sharing import SQLiteConnection
-from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter
+from abreast.store.sqlite.shared_connection import SQLiteTrackedWriter, file_identity
 from abreast.store.sqlite.writer_connection import SQLiteWriterConnection
 from abreast.store.store import Store
 from abreast.store.user_state.drivers import temporary_folder
@@ -32,6 +32,8 @@ class SQLiteStore(Store):
         self.path = Path(address)
         super().__init__(address, self.path.parent)
         self._reader: SQLiteConnection | None = None
+        self._reader_file: object = None  # identity of the file that it reads
+        self._is_in_snapshot = False
         self._is_changed = False
         self._last_state: object = None  # when `wait_for_change` last returned True
 
@@ -76,9 +78,11 @@ class SQLiteStore(Store):
         return driver.open_for_reading(self.journal)
 
     def reading(self) -> SQLiteConnection:
-        if self._reader is None or driver.must_reopen(self._reader):
+        file = self._reader_file if self._is_in_snapshot else file_identity(str(self.journal))
+        if self._reader is None or driver.must_reopen(self._reader) or file != self._reader_file:
             self.close()
             self._reader = self.open_reader()
+            self._reader_file = file_identity(str(self.journal))
         return self._reader
 
     @contextmanager
@@ -87,9 +91,11 @@ class SQLiteStore(Store):
             stack.enter_context(self.explaining())
             connection = self.reading() if in_place else stack.enter_context(self._unchanged())
             connection.execute("BEGIN")
+            self._is_in_snapshot = True
             try:
                 yield connection
             finally:
+                self._is_in_snapshot = False
                 connection.execute("ROLLBACK")
 
     @contextmanager
@@ -119,8 +125,9 @@ class SQLiteStore(Store):
     def wait_for_change(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while True:
-            connection = self.reading()
-            ((version,),) = connection.execute("PRAGMA data_version").fetchall()
+            with self.explaining():
+                connection = self.reading()
+                ((version,),) = connection.execute("PRAGMA data_version").fetchall()
             state = (id(connection), version)  # versions of two connections cannot be compared
             if state != self._last_state:
                 self._last_state = state

@@ -132,12 +132,11 @@ class CaseGrids:
     def updated(self, store: Store, run: str) -> Iterator[CaseGrid]:
         """The grid of a run, up to date, for one thread at a time."""
         meta = store.run(run)
-        run_id = int(meta["run_id"])
         with self._lock:
-            grid = self._grids.pop(run_id, None)
+            grid = self._grids.pop(meta["run"], None)
             if grid is None or any(grid.run[name] != meta[name] for name in _PLAN):
                 grid = CaseGrid(store, meta)
-            self._grids[run_id] = grid
+            self._grids[meta["run"]] = grid
             grid.run = meta
             while len(self._grids) > GRIDS_KEPT:
                 self._grids.popitem(last=False)

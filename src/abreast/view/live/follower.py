@@ -22,6 +22,8 @@ from abreast.view.reading import StoreReader
 REFRESH_S = 0.25  # between two refreshes of the progress
 CHECK_S = 1.0  # without changes, after this time
 ANALYSIS_SHARE = 0.2  # of the time
+RETRY_S = 5.0  # after an analysis that failed
+MOST_KEPT = 8  # followers of runs that nobody watches
 KEPT_S = 30.0  # how long the results of a run that nobody watches are kept
 
 
@@ -56,13 +58,17 @@ class RunFollower:
         self._analysis: Future[None] | None = None
         self._analysed = Revision()
         self._analysis_due = 0.0
+        self._must_retry = False  # the last analysis failed
         self._was_running: bool | None = None
         self._listeners: set[Callable[[], object]] = set()
         self._thread = threading.Thread(target=self._work, name=f"abreast-follow-{run}", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self._closing.set()
+
+    def close(self) -> None:
+        self.stop()
         self._thread.join()
 
     @contextmanager
@@ -122,7 +128,9 @@ class RunFollower:
         self._publish(sections.progress_sections(store, run, progress, self._read_only), progress.revision)
         is_running = run["status"] == "running"
         is_outdated = is_newer(progress.revision, self._analysed) or self._was_running is not is_running
-        is_due = (self._analysis is None or self._analysis.done()) and (now >= self._analysis_due or not is_running)
+        is_outdated = is_outdated or self._must_retry
+        is_patient = is_running or self._must_retry
+        is_due = (self._analysis is None or self._analysis.done()) and (now >= self._analysis_due or not is_patient)
         if is_outdated and is_due:
             self._analysed, self._was_running = progress.revision, is_running
             self._analysis = self._analyst.submit(self._analyse, progress.revision)
@@ -134,8 +142,9 @@ class RunFollower:
             fragments = sections.result_sections(store, self.run)
         except Exception as error:  # noqa: BLE001 - whatever it is, the page must not wait for a result forever
             fragments = {"verdict": sections.problem(error)}
+        self._must_retry = "facts" not in fragments
         took = time.monotonic() - began
-        self._analysis_due = time.monotonic() + max(REFRESH_S, took / ANALYSIS_SHARE)
+        self._analysis_due = time.monotonic() + max(RETRY_S if self._must_retry else REFRESH_S, took / ANALYSIS_SHARE)
         self._publish(fragments, revision)
 
     def update_since(self, seen: dict[str, Markup], known: Revision) -> Update:
@@ -171,6 +180,9 @@ class Followers:
         """The follower of a run, which is kept for a while."""
         if run not in self._active:
             self._active[run] = RunFollower(self._reader, self._analyst, run, self._read_only)
+            unwatched = [name for name in self._active if name not in self._watchers and name != run]
+            for name in unwatched[: max(0, len(unwatched) - MOST_KEPT)]:
+                self._expire(name)
         self._expire_later(run)
         return self._active[run]
 
@@ -193,6 +205,8 @@ class Followers:
                         yield update
         finally:
             self._watchers[run] -= 1
+            if not self._watchers[run]:
+                del self._watchers[run]
             self._expire_later(run)
 
     def _expire_later(self, run: str) -> None:
@@ -201,15 +215,17 @@ class Followers:
         self._expiry[run] = asyncio.get_running_loop().call_later(KEPT_S, self._expire, run)
 
     def _expire(self, run: str) -> None:
-        if self._watchers.get(run):
+        if run in self._watchers:
             return
         follower = self._active.pop(run)
-        self._expiry.pop(run)
+        self._expiry.pop(run).cancel()
         asyncio.get_running_loop().run_in_executor(None, follower.close)
 
     def close(self) -> None:
         for handle in self._expiry.values():
             handle.cancel()
+        for follower in self._active.values():
+            follower.stop()
         for follower in self._active.values():
             follower.close()
         self._analyst.close()

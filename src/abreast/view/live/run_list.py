@@ -22,7 +22,10 @@ from abreast.view.reading import StoreReader
 REFRESH_S = 0.5  # between two looks at the store
 SHARE = 0.1  # of the time
 WAIT_S = 1.0  # for a change
+RETRY_S = 5.0  # after an analysis that failed
 ALIVE_S = 10.0  # between two signs of life to pages
+
+_FAILED = ("failed",)  # the version of a verdict that could not be computed
 
 
 class VariantOutcome(NamedTuple):
@@ -78,11 +81,11 @@ class RunList:
         self._watcher = StoreReader(reader.address, reader.engine, threads=1, name="abreast-runs")
         self._analyst = StoreReader(reader.address, reader.engine, threads=1, name="abreast-verdicts")
         self._reading = threading.Lock()
-        self._totals: dict[int, tuple[tuple[object, ...], RunTotals]] = {}
+        self._totals: dict[str, tuple[tuple[object, ...], RunTotals]] = {}
         self._lock = threading.Lock()  # of the following
-        self._verdicts: dict[int, tuple[tuple[object, ...], RunVerdict]] = {}
-        self._due: dict[int, float] = {}  # when a run that is executed may be analysed again
-        self._wanted: dict[int, ListedRun] = {}
+        self._verdicts: dict[str, tuple[tuple[object, ...], RunVerdict]] = {}
+        self._due: dict[str, float] = {}  # when a run that is executed may be analysed again
+        self._wanted: dict[str, ListedRun] = {}
         self._is_analysing = False
         self._listeners: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -99,16 +102,19 @@ class RunList:
         with self._reading:
             states = store.run_states()
             runs = [ListedRun(state, self._totals_of(store, state)) for state in reversed(states)]
-            for run_id in self._totals.keys() - {state["run_id"] for state in states}:
-                self._totals.pop(run_id)
+            for name in self._totals.keys() - {state["run"] for state in states}:
+                self._totals.pop(name)
+                with self._lock:
+                    self._verdicts.pop(name, None)
+                    self._due.pop(name, None)
         return self.with_verdicts(runs)
 
     def _totals_of(self, store: Store, state: Mapping[str, Any]) -> RunTotals:
-        run_id = state["run_id"]
-        version, totals = self._totals.get(run_id, ((), None))
+        name = state["run"]
+        version, totals = self._totals.get(name, ((), None))
         if totals is None or version != _version_of_totals(state):
             totals = _totals(store, state, totals)
-            self._totals[run_id] = (_version_of_totals(state), totals)
+            self._totals[name] = (_version_of_totals(state), totals)
         return totals
 
     # -- verdicts --------------------------------------------------------------------------------------------------
@@ -118,14 +124,12 @@ class RunList:
         now, missing, wanted = time.monotonic(), set(), {}
         with self._lock:
             for run in runs:
-                run_id = run.state["run_id"]
-                version, verdict = self._verdicts.get(run_id, ((), None))
+                version, verdict = self._verdicts.get(run.name, ((), None))
                 if verdict is None:
-                    missing.add(run_id)
-                if version != _version_of_verdict(run.state) and (
-                    now >= self._due.get(run_id, 0) or not run.is_running
-                ):
-                    wanted[run_id] = run
+                    missing.add(run.name)
+                is_due = now >= self._due.get(run.name, 0) or not (run.is_running or version == _FAILED)
+                if version != _version_of_verdict(run.state) and is_due:
+                    wanted[run.name] = run
             self._wanted = wanted | {key: run for key, run in self._wanted.items() if key not in wanted}
             must_start = bool(self._wanted) and not self._is_analysing
             self._is_analysing = self._is_analysing or must_start
@@ -140,21 +144,27 @@ class RunList:
                 if run is None:
                     self._is_analysing = False
                     return
-                self._wanted.pop(run.state["run_id"])
+                self._wanted.pop(run.name)
             began = time.monotonic()
-            verdict = _verdict(store, run.name)
+            version, verdict = _version_of_verdict(run.state), RunVerdict()
+            try:
+                verdict = _verdict(store, run.name)
+            except Exception as error:  # noqa: BLE001 - the list says so, and looks again
+                version, verdict = _FAILED, RunVerdict(note=_problem(error))
             ended = time.monotonic()
             with self._lock:
-                self._verdicts[run.state["run_id"]] = (_version_of_verdict(run.state), verdict)
-                self._due[run.state["run_id"]] = ended + max(REFRESH_S, (ended - began) / SHARE)
+                self._verdicts[run.name] = (version, verdict)
+                self._due[run.name] = ended + max(RETRY_S if version == _FAILED else REFRESH_S, (ended - began) / SHARE)
             with suppress(RuntimeError):  # the server is closing
                 loop.call_soon_threadsafe(self._notify)
+                if version == _FAILED:
+                    loop.call_soon_threadsafe(loop.call_later, RETRY_S + 0.1, self._notify)
 
     def with_verdicts(self, runs: Iterable[ListedRun]) -> list[ListedRun]:
         """The runs with the verdicts that are known by now."""
         with self._lock:
-            known = {run_id: verdict for run_id, (_, verdict) in self._verdicts.items()}
-        return [replace(run, verdict=known.get(run.state["run_id"])) for run in runs]
+            known = {name: verdict for name, (_, verdict) in self._verdicts.items()}
+        return [replace(run, verdict=known.get(run.name)) for run in runs]
 
     # -- pages that stay current -----------------------------------------------------------------------------------
 
@@ -180,6 +190,12 @@ class RunList:
 
     async def _watch(self) -> None:
         """Look at the store while a page is open."""
+        try:
+            await self._follow()
+        finally:
+            self._watching = None
+
+    async def _follow(self) -> None:
         while self._listeners:
             began = time.monotonic()
             runs: list[ListedRun] = self._runs
@@ -194,9 +210,8 @@ class RunList:
                 self._notify()
             took = time.monotonic() - began
             await asyncio.sleep(max(REFRESH_S, took / SHARE))
-            with suppress(AbreastError):
+            with suppress(Exception):  # the next look tells
                 await self._watcher.read(_wait_for_change)
-        self._watching = None
 
     def _notify(self) -> None:
         for changed in self._listeners:
@@ -241,17 +256,16 @@ def _totals(store: Store, state: Mapping[str, Any], known: RunTotals | None) -> 
 
 
 def _verdict(store: Store, run: str) -> RunVerdict:
-    try:
-        analysis = analyse(store, run)
-        if not analysis.stored:
-            return RunVerdict(note="no trials yet" if analysis.run["status"] == RUNNING else "no trials")
-        if withheld := why_no_verdict_yet(analysis):
-            return RunVerdict(note=f"no verdict yet: {withheld}")
-        return RunVerdict(tuple(_outcomes(analysis)), "" if analysis.score_name else "no scorer")
-    except AbreastError as error:
-        return RunVerdict(note=error.message)
-    except Exception as error:  # noqa: BLE001 - one damaged run must not hide the verdicts of the others
-        return RunVerdict(note=f"{type(error).__name__}: {error}")
+    analysis = analyse(store, run)
+    if not analysis.stored:
+        return RunVerdict(note="no trials yet" if analysis.run["status"] == RUNNING else "no trials")
+    if withheld := why_no_verdict_yet(analysis):
+        return RunVerdict(note=f"no verdict yet: {withheld}")
+    return RunVerdict(tuple(_outcomes(analysis)), "" if analysis.score_name else "no scorer")
+
+
+def _problem(error: Exception) -> str:
+    return error.message if isinstance(error, AbreastError) else f"{type(error).__name__}: {error}"
 
 
 def _outcomes(analysis: Analysis) -> Iterable[VariantOutcome]:

@@ -72,7 +72,7 @@ class RunProgress:
                 break
             self.revision = self.revision._replace(trials=rows[-1]["seq"])
         if self.revision.events < last.events:
-            self.events += store.queries.events_since(self._run_id, str(self.revision))
+            self.events = store.queries.events(self._run_id)  # all, because a revision may be older than its rows
         self.revision = last
         if not self._recent or now - self._recent[-1][0] >= 0.2:
             self._recent.append((now, self.executed))

@@ -12,7 +12,7 @@ from abreast.experiment.control import control_run, parse_settings
 from abreast.store import Store
 from abreast.store.queries.changes import Revision
 from abreast.store.runs.controls import ACTIONS, Control
-from abreast.view.context import FOLLOWERS, READER, find_run, json_body
+from abreast.view.context import CONTROLLER, FOLLOWERS, READER, find_run, json_body
 from abreast.view.events import SIGN_OF_LIFE, sections_event, send_events
 from abreast.view.live.follower import Update
 
@@ -44,7 +44,9 @@ async def control(request: web.Request) -> web.Response:
     body = await json_body(request)
     if body.get("action") not in ACTIONS:
         raise BadInput(f"choose one of {', '.join(ACTIONS)}")
-    answered = await request.app[READER].read(_control, request.match_info["run"], body["action"], body.get("settings"))
+    answered = await request.app[CONTROLLER].read(
+        _control, request.match_info["run"], body["action"], body.get("settings")
+    )
     return web.json_response({**answered._asdict(), "is_applied": answered.applied_at is not None})
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 from markupsafe import Markup
 
-from abreast.analyse.compare import AcrossRuns, compare
+from abreast.analyse.compare import AcrossRuns, Contender, compare
 from abreast.analyse.decision.interim import RUNNING
+from abreast.analyse.variants import VariantSummary
 from abreast.errors import BadInput
 from abreast.report.charts import difference
 from abreast.report.charts.drawing import Picture
@@ -20,7 +22,7 @@ from abreast.report.page.trial_artifacts import cut
 from abreast.report.words import run_comparison
 from abreast.report.words.verdict_sentence import SIMULATED, failure
 from abreast.store import Store
-from abreast.view.context import READER, html
+from abreast.view.context import READER, STORE_NAME, html
 
 MOST_RUNS = 20
 
@@ -48,7 +50,8 @@ def _request(request: web.Request) -> tuple[list[str], float]:
 async def show(request: web.Request) -> web.Response:
     """The page, which then loads the result: reading large runs takes seconds."""
     names, margin = _request(request)
-    command = ["abreast", "compare", *names, *(["--margin", f"{margin:g}"] if margin else [])]
+    command = ["abreast", "compare", *names, "--store", request.app[STORE_NAME]]
+    command += ["--margin", f"{margin:g}"] if margin else []
     return html(request, "comparison.html.j2", names=names, margin=f"{margin:g}", command=shlex.join(command))
 
 
@@ -79,8 +82,13 @@ def _compared(store: Store, names: Sequence[str], margin: float) -> dict[str, An
         "cautions": run_comparison.cautions(items),
         "running": sorted({side.run for side in sides.values() if states.get(side.run) == RUNNING}),
         "figure": picture and {"picture": picture, "svg": Markup(picture.inline(mark))},
-        "table": tables.contenders({name: side.summary for name, side in sides.items()}),
+        "table": tables.contenders({name: _summary(side, states) for name, side in sides.items()}),
     }
+
+
+def _summary(side: Contender, states: Mapping[str, str]) -> VariantSummary:
+    """The figures of a contender, without the scores of a run that is executed: their intervals allow only one look."""
+    return replace(side.summary, scores={}) if states.get(side.run) == RUNNING else side.summary
 
 
 def _picture(items: Sequence[AcrossRuns], margin: float) -> Picture | None:

@@ -10,6 +10,7 @@ problem.className = "flag";
 problem.setAttribute("role", "alert");
 problem.hidden = true;
 root?.after(problem);
+let isBusy = false; // a label is being stored or a case loaded: keys would act on the old one
 let chosen = null; // the token and dimension of the question that keys answer, if somebody chose one
 
 function questions() {
@@ -36,6 +37,15 @@ function report(message) {
 }
 
 async function go(path, isBack) {
+  isBusy = true;
+  try {
+    await load(path, isBack);
+  } finally {
+    isBusy = false;
+  }
+}
+
+async function load(path, isBack) {
   let html;
   try {
     const separator = path.includes("?") ? "&" : "?";
@@ -56,6 +66,16 @@ async function go(path, isBack) {
 }
 
 async function label(form, value, withNote) {
+  if (isBusy) return;
+  isBusy = true;
+  try {
+    await store(form, value, withNote);
+  } finally {
+    isBusy = false;
+  }
+}
+
+async function store(form, value, withNote) {
   const token = form.dataset.token;
   const note = root.querySelector(`[data-note="${CSS.escape(token)}"]`);
   const body = {
@@ -77,7 +97,7 @@ async function label(form, value, withNote) {
   report("");
   chosen = null;
   if (stored.is_complete && stored.next && !withNote) {
-    await go(stored.next);
+    await load(stored.next);
     return;
   }
   if (document.activeElement === note) note.blur();

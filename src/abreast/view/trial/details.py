@@ -181,7 +181,9 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
         "primary": place.run["primary_score"],
         "judgements": queries.judgements_of(place.run_id, place.position, JUDGE_TEXT),
         "label": own,
-        "label_is_fixed": bool(own and own.author and own.author.is_blind) and is_calibrated(place.run),
+        "label_is_fixed": bool(own and own.author and own.author.is_blind)
+        and len(place.variants) > 1
+        and is_calibrated(place.run),
         "history": [
             (label_words(old.value, author) or author.words, author, old.name)
             for old in queries.old_labels(place.run_id, place.position)
