@@ -116,13 +116,13 @@ def test_a_metric_with_the_name_of_the_verdict_is_kept_apart(folder: Folder) -> 
     assert folder.sql(query) == [{"metric": 0.25}]
 
 
-def test_a_cost_below_0_is_refused_with_its_case(folder: Folder) -> None:
+def test_a_latency_below_0_is_refused_with_its_case(folder: Folder) -> None:
     document = content()
-    document["results"]["results"][0]["cost"] = -0.5
+    document["results"]["results"][0]["latencyMs"] = -500
     folder.write("results.json", json.dumps(document))
     done = folder.abreast("import", "results.json")
     assert done.code == 2
-    assert re.search(r"results.json: case \S+: the cost is -0.5, below 0", done.err), done.err
+    assert re.search(r"results.json: case \S+: the latency is -0.5, below 0", done.err), done.err
 
 
 def test_json_lines_are_read_as_well(folder: Folder) -> None:
