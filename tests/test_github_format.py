@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abreast.report.formats.github import inert
+from abreast.report.formats.github import collapsible, inert
 from abreast.report.formats.github_commands import command, write_outputs
 from abreast.report.formats.markdown import safe
 from conftest import Done, Folder
@@ -154,6 +154,14 @@ def test_text_becomes_no_mention_reference_or_link(text: str) -> None:
     markdown = inert(safe(f"x {text} @octocat #12 https://a.b"))
     assert not re.search(r"@\w|(?<![&])#\d|https?://|##\[", markdown, re.I)
     assert "<" not in markdown
+
+
+@given(ANYTHING)
+def test_a_title_stays_in_its_line(text: str) -> None:
+    first = collapsible(f"a\n\n{text}\r\n# b", "content").split("\n\n")[0]
+    assert first.startswith("<details><summary>a ")
+    assert first.endswith("# b</summary>")
+    assert len(first.splitlines()) == 1
 
 
 def test_inconclusive_verdicts_have_a_policy_of_their_own(folder: Folder) -> None:

@@ -26,13 +26,16 @@ def execute(folder: Folder, scorers: str, cases: int = 24) -> None:
     assert done.code == 0, done.err
 
 
-def label(folder: Folder, by_score: str = "exact") -> None:
-    """Label every answer as another scorer scored it."""
+def label(folder: Folder, by_score: str = "exact", only: str = "") -> None:
+    """Label every answer, or those of one variant, as another scorer scored it."""
     with open_store(folder.path / "results.db") as store:
         run = store.run("latest")
         labels = AnswerLabels(store, run["run"])
         query = "SELECT position, value FROM scores WHERE run_id = ? AND name = ?"
+        variants = [variant.name for variant in store.queries.variants(run["run_id"])]
         for position, value in store.rows(query, (run["run_id"], by_score)):
+            if only and variants[position % len(variants)] != only:
+                continue
             labels.record(position, "right" if value == 1.0 else "wrong", "ann", is_blind=True)
 
 
@@ -89,6 +92,21 @@ def test_labels_of_a_finished_run_become_a_score_by_rescore(folder: Folder) -> N
     assert done.code == 0, done.err
     scores = analysed(folder).rows.scores
     assert scores["human"].tolist() == scores["exact"].tolist()
+
+
+def test_labels_of_one_variant_only_wait_for_those_of_the_other(folder: Folder) -> None:
+    execute(folder, "human, exact", cases=6)
+    label(folder, only="plain")
+    again = folder.abreast("run", "spec.yaml", "--yes")
+    assert again.code == 0, again.output
+    assert "abreast view results.db --run" in again.err
+
+
+def test_validate_reads_labels_as_scores(folder: Folder) -> None:
+    execute(folder, "human, exact", cases=12)
+    assert "score_human has no value" in folder.abreast("validate").out
+    label(folder)
+    assert "score_human has no value" not in folder.abreast("validate").out
 
 
 def test_a_run_that_stops_early_cannot_wait_for_people(folder: Folder) -> None:

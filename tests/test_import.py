@@ -14,7 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from abreast.errors import BadInput
 from abreast.importers import json_stream
+from abreast.importers.base import LogHeader
+from abreast.importers.formats import table
+from abreast.importers.log_file import LogFile
 from conftest import Done, Folder
 from packages import install
 from scripted import pairs, scripted
@@ -115,6 +119,36 @@ def test_errors_are_kept_apart_by_blame(folder: Folder) -> None:
     assert "errors: a row with an error failed" in " ".join(report.split())
 
 
+def test_a_column_that_only_later_lines_have_is_read(folder: Folder) -> None:
+    lines = [{"case": "c1", "score": 1}, {"case": "c2", "score": None, "error": "HTTP 503"}]
+    folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select status, error from predictions order by case_id") == [
+        {"status": "ok", "error": None},
+        {"status": "error", "error": "HTTP 503"},
+    ]
+
+
+@pytest.mark.parametrize("nothing", ["false", "False", "null", "0", "{}"])
+def test_an_error_of_false_is_no_error(folder: Folder, nothing: str) -> None:
+    folder.write("rows.csv", f"case,score,error,skipped\nc1,1,{nothing},{nothing}\n")
+    imported(folder, "rows.csv", "--map", "skipped=skipped")
+    assert folder.sql("select status, score from predictions") == [{"status": "ok", "score": 1.0}]
+
+
+def test_a_first_line_of_any_length_is_read(folder: Folder) -> None:
+    lines = [{"case": f"c{n}", "input": "x" * 70_000, "score": 1} for n in range(2)]
+    folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select count(*) as n from predictions") == [{"n": 2}]
+
+
+def test_a_table_whose_first_column_begins_like_an_archive_is_a_table(folder: Folder) -> None:
+    folder.write("rows.csv", "PK,score\nc1,1\nc2,0\n")
+    imported(folder, "rows.csv", "--map", "case=PK")
+    assert folder.sql("select count(*) as n from predictions") == [{"n": 2}]
+
+
 def test_what_the_log_lacks_is_counted_and_said(folder: Folder) -> None:
     folder.write("rows.csv", "case,variant,score\nc1,a,1\nc1,b,0\nc2,a,1\n")
     done = folder.abreast("import", "rows.csv")
@@ -181,16 +215,52 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
         ("rows.jsonl", '{"case": "a", "score": 1}\n{"case": "b", "sc', (), "line 2 is not JSON"),
         ("rows.csv", "case,score\n", (), "the table has no rows"),
         ("rows.csv", "case,score\n,1\n", (), "line 2: case is empty"),
+        ("rows.csv", "case,score,score\nc1,1,0\n", (), "line 1: two columns are called score"),
+        ("rows.csv", "case,score\nc1,1\nc2,1\n".encode("utf-16"), (), "unknown format: text in UTF-16"),
+        ("rows.csv", "case,score\nc1,1\n".encode("utf-16"), ("--map", "case=case"), "iconv -f UTF-16 -t UTF-8"),
+        ("rows.csv", "case,score,answer\nc1,1,x\nc2,1,Küche\n".encode("cp1252"), (), "line 3: not UTF-8"),
+        ("rows.jsonl", b'{"case": "a", "score": 1}\n{"case": "\xfc", "score": 1}\n', (), "line 2: not UTF-8"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused_with_what_was_found(
-    folder: Folder, name: str, content: str, words: tuple[str, ...], message: str
+    folder: Folder, name: str, content: str | bytes, words: tuple[str, ...], message: str
 ) -> None:
     folder.write(name, content)
     done = folder.abreast("import", name, *words)
     assert done.code == 2
     assert message in done.err, done.err
     assert not (folder.path / "results.db").exists(), "nothing is stored"
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [("cost", "cost is -1"), ("latency", "latency is -1"), ("input_tokens", "input_tokens must be a whole number")],
+)
+def test_costs_times_and_tokens_below_0_are_refused(folder: Folder, column: str, what: str) -> None:
+    folder.write("rows.csv", f"case,score,{column}\nc1,1,2\nc2,1,-1\n")
+    done = folder.abreast("import", "rows.csv")
+    assert done.code == 2
+    assert what in done.err, done.err
+
+
+def test_a_cell_that_is_too_large_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "LARGEST_CELL", 1_000)
+    path = folder.write("rows.csv", f"case,score\nc1,{'1' * 2_000}\n")
+    with pytest.raises(BadInput, match=r"not a valid table \(line 2: field larger than field limit"):
+        list(table.Table().trials(LogFile(path), LogHeader(tool="table", task="rows")))
+
+
+def test_lines_may_end_as_on_an_old_macintosh(folder: Folder) -> None:
+    folder.write("rows.csv", "case,score\rc1,1\rc2,0\r")
+    imported(folder, "rows.csv")
+    assert folder.sql("select count(*) as n from predictions") == [{"n": 2}]
+
+
+def test_mapped_columns_are_those_of_a_table_whatever_else_the_lines_look_like(folder: Folder) -> None:
+    lines = [{"doc_id": n, "doc": {"n": n}, "target": "x", "right": n % 2} for n in range(4)]
+    folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+    imported(folder, "rows.jsonl", "--map", "case=doc_id,score=right")
+    assert folder.sql("select count(*) as n, avg(score) as mean from predictions") == [{"n": 4, "mean": 0.5}]
 
 
 def test_a_file_that_does_not_exist_is_named(folder: Folder) -> None:
@@ -289,6 +359,37 @@ def test_the_variants_of_one_file_are_compared_without_a_store(folder: Folder) -
     assert "one.csv: has one variant, a" in folder.abreast("compare", "one.csv").err
 
 
+def test_a_label_is_the_run_although_a_folder_has_that_name(folder: Folder) -> None:
+    scripted(folder, pairs(9, 2, 20), "--label", "main")
+    (run,) = folder.abreast("runs", "--json").json
+    folder.write("main/readme", "")
+    folder.write("latest/readme", "")
+    for name in ("main", "latest"):
+        (verdict,) = verdicts(folder.abreast("compare", f"{name}:a", f"{name}:b", "--json"))
+        assert (verdict["baseline_run"], verdict["run"]) == (run["run"], run["run"])
+
+
+def test_a_file_named_twice_is_not_compared_with_itself(folder: Folder) -> None:
+    folder.write("rows.csv", "case,score\nc1,1\nc2,0\n")
+    done = folder.abreast("compare", "rows.csv", "rows.csv")
+    assert done.code == 1
+    assert "a run cannot be compared with itself" in done.out
+
+
+def test_repeats_are_no_option_where_nothing_can_be_run(folder: Folder) -> None:
+    for name in ("a", "b"):
+        folder.write(f"{name}.csv", "case,score\n" + "".join(f"c{n},{int(name == 'b')}\n" for n in range(3)))
+    done = folder.abreast("compare", "a.csv", "b.csv")
+    assert "  2 repeats of each case can decide about these 3 cases alone\n" in done.out
+
+
+def test_two_files_with_the_same_content_are_compared(folder: Folder) -> None:
+    for name in ("a.csv", "b.csv"):
+        folder.write(name, "case,variant,score\n" + "".join(f"c{n},x,0\nc{n},y,1\n" for n in range(10)))
+    (verdict,) = verdicts(folder.abreast("compare", "a.csv:x", "b.csv:y", "--json"))
+    assert (verdict["verdict"], verdict["wins"]) == ("better", 10)
+
+
 def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     folder.write("a.csv", "case,input,score\n1,x,1\n2,y,1\n3,z,1\n5,v,0\n")
     folder.write("b.csv", "case,input,score\n1,x,0\n2,other,1\n4,w,1\n5,v,1\n")
@@ -296,6 +397,14 @@ def test_cases_that_cannot_be_paired_are_listed(folder: Folder) -> None:
     assert "not paired, only in a.csv: 3 (1 case)" in done.out
     assert "not paired, only in b.csv: 4 (1 case)" in done.out
     assert "not paired, same id, different input: 2 (1 case)" in done.out
+
+
+def test_an_input_that_one_log_lacks_is_not_called_different(folder: Folder) -> None:
+    folder.write("a.csv", "case,score\n1,1\n2,0\n")
+    folder.write("b.csv", "case,input,score\n1,x,0\n2,y,1\n")
+    done = folder.abreast("compare", "a.csv", "b.csv")
+    assert "not paired, the input is known in one run only: 1, 2 (2 cases)" in done.out
+    assert "different input" not in done.out
 
 
 # -- everything else works on imported runs ----------------------------------------------------------------------------
@@ -330,6 +439,13 @@ def test_imported_answers_are_rescored_by_our_scorers(stored: Folder) -> None:
     done = stored.abreast("rescore", "latest", "--scorer", "exact")
     assert done.code == 0, done.err
     assert stored.sql("select count(*) as n from predictions where score_exact <> score_score") == [{"n": 0}]
+
+
+def test_rescore_says_how_many_answers_got_no_score_and_why(folder: Folder) -> None:
+    folder.write("rows.csv", "case,variant,answer,expected,score\nc1,a,x,x,1\nc2,a,x,,1\nc1,b,x,x,1\nc2,b,x,,1\n")
+    imported(folder, "rows.csv")
+    done = folder.abreast("rescore", "latest", "--scorer", "exact")
+    assert "scored 4 answers; nothing was run again\n  2 answers got no score_exact: no expected value\n" in done.out
 
 
 def test_imported_answers_are_judged(stored: Folder) -> None:
@@ -466,6 +582,15 @@ def test_what_is_not_json_is_not_called_truncated(text: str) -> None:
     with pytest.raises(json_stream.BadJson) as caught:
         list(json_stream.values(io.StringIO(text + " " * 100), ["a"]))
     assert not caught.value.is_truncated
+
+
+def test_a_number_with_too_many_digits_is_refused_with_its_place(folder: Folder) -> None:
+    folder.write("log.json", '{"status": "success", "eval": {}, "version": ' + "9" * 5_000 + "}")
+    folder.write("rows.jsonl", '{"case": "c1", "score": 1}\n{"case": "c2", "score": ' + "9" * 5_000 + "}\n")
+    done = folder.abreast("import", "log.json", "--format", "inspect")
+    assert done.code == 2
+    assert "log.json: not valid JSON (Exceeds the limit" in done.err
+    assert "rows.jsonl: line 2 is not JSON (Exceeds the limit" in folder.abreast("import", "rows.jsonl").err
 
 
 def test_nan_is_read_as_python_writes_it() -> None:

@@ -64,6 +64,24 @@ def test_a_job_is_named_by_its_folder_or_its_result(folder: Folder) -> None:
     assert logged_verdict(folder, JOB / "result.json") == logged_verdict(folder, JOB)
 
 
+def test_a_job_named_by_its_result_is_imported_again_after_a_trial_has_changed(folder: Folder, job: Path) -> None:
+    import_logs(folder, job / "result.json")
+    change(trials(job, "quick")[0], verifier_result={"rewards": {"reward": 0.5, "exact": 0.5}})
+    import_logs(folder, job / "result.json")
+    assert len(folder.sql("select run from runs")) == 2
+
+
+def test_keys_in_the_environment_of_an_agent_are_not_stored(folder: Folder, job: Path) -> None:
+    for path in trials(job):
+        config = json.loads(path.read_text())["config"]
+        environment = {"ANTHROPIC_API_KEY": "correct-horse-battery", "LANG": "de_AT"}
+        change(path, config={**config, "agent": {**config["agent"], "env": environment}})
+    import_logs(folder, job)
+    stored = b"".join(path.read_bytes() for path in folder.path.glob("results.db*"))
+    assert b"de_AT" in stored
+    assert b"correct-horse-battery" not in stored
+
+
 def test_two_jobs_are_compared_case_by_case(folder: Folder, job: Path) -> None:
     other = Path(shutil.copytree(job, folder.path / "other"))
     for path in trials(job, "quick") + trials(other, "careful"):

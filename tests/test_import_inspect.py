@@ -171,6 +171,15 @@ def write_log(folder: Folder, *samples: Mapping[str, Any], **changes: Any) -> No
     folder.write("log.json", json.dumps({**header(**changes), "samples": samples}))
 
 
+def test_ids_of_samples_may_contain_slashes(folder: Folder) -> None:
+    with zipfile.ZipFile(folder.path / "log.eval", "w") as archive:
+        archive.writestr("header.json", json.dumps(header()))
+        for name in ("math/1", "math/2"):
+            archive.writestr(f"samples/{name}_epoch_1.json", json.dumps(sample(id=name)))
+    imported(folder, "log.eval")
+    assert folder.sql("select case_id from predictions order by 1") == [{"case_id": "math/1"}, {"case_id": "math/2"}]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -191,6 +191,25 @@ def test_a_metric_for_which_less_is_better_is_not_the_main_one(folder: Folder) -
     ]
 
 
+def test_less_is_better_holds_for_the_metric_of_a_filter_as_well(folder: Folder) -> None:
+    row = {"doc": {}, "target": "x", "arguments": [], "resps": [["x"]], "filtered_resps": ["x"], "filter": "last"}
+    rows = [{"doc_id": n, **row, "wer": 0.9, "exact_match": n % 2} for n in range(4)]
+    folder.write("m/samples_t_2026-11-19T12-00-00.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    summary = {"results": {"t": {"wer,last": 0.9}}, "configs": {}, "higher_is_better": {"t": {"wer": False}}}
+    folder.write("m/results_2026-11-19T12-00-00.json", json.dumps(summary))
+    import_logs(folder, "m")
+    assert folder.sql("select avg(score) as mean from predictions") == [{"mean": 0.5}]
+
+
+def test_another_summary_of_the_same_samples_is_another_log(folder: Folder) -> None:
+    model = shutil.copytree(NEW / "quick", folder.path / "quick")
+    import_logs(folder, model / SUMS)
+    path = model / f"results_{DATE}.json"
+    path.write_text(json.dumps({**results_of("quick"), "model_name": "org/other"}))
+    import_logs(folder, model / SUMS)
+    assert len(folder.sql("select distinct variant from predictions")) == 2
+
+
 @pytest.mark.heavy
 def test_a_log_of_100_000_documents_is_imported(folder: Folder) -> None:
     (row,) = (json.loads(line) for line in (NEW / "careful" / SUMS).read_text().splitlines()[:1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,26 @@ def test_one_description_of_several_tests_names_them_apart(folder: Folder) -> No
     assert folder.sql("select count(distinct case_id) as n, min(case_id) as first from predictions") == [
         {"n": 16, "first": "arithmetic (test 0)"}
     ]
+
+
+def test_a_metric_with_the_name_of_the_verdict_is_kept_apart(folder: Folder) -> None:
+    document = content()
+    for row in document["results"]["results"]:
+        row["namedScores"] = {"pass": 0.25}
+    folder.write("results.json", json.dumps(document))
+    assert logged_verdict(folder, "results.json") == logged_verdict(folder, RESULTS)
+    import_logs(folder, "results.json")
+    query = "select distinct score_metric_pass as metric from predictions where status = 'ok'"
+    assert folder.sql(query) == [{"metric": 0.25}]
+
+
+def test_a_latency_below_0_is_refused_with_its_case(folder: Folder) -> None:
+    document = content()
+    document["results"]["results"][0]["latencyMs"] = -500
+    folder.write("results.json", json.dumps(document))
+    done = folder.abreast("import", "results.json")
+    assert done.code == 2
+    assert re.search(r"results.json: case \S+: the latency is -0.5, below 0", done.err), done.err
 
 
 def test_json_lines_are_read_as_well(folder: Folder) -> None:

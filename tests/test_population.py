@@ -67,7 +67,7 @@ def test_three_prompts_with_one_run_cannot_decide_and_check_suggests_a_remedy(fo
     done = folder.abreast("run", "settings.json", "--yes")
     assert "inconclusive" in done.out
     assert "3 prompts cannot decide: at least 6 are needed" in done.out
-    assert "--repeats 2 can decide about these 3 prompts alone" in done.out
+    assert "2 repeats of each prompt can decide about these 3 prompts alone (--repeats 2)" in " ".join(done.out.split())
 
 
 def test_one_case_with_four_repeats_decides_about_this_case(folder: Folder) -> None:

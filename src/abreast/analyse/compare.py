@@ -14,6 +14,7 @@ from abreast.analyse.paired import Pairs, TrialGrid, pair, trial_grid
 from abreast.analyse.rows import Bools, Ints, Rows
 from abreast.analyse.run import Comparison, largest, no_comparison, why_incomparable
 from abreast.analyse.variants import VariantSummary, summarise
+from abreast.digest import digest
 from abreast.errors import BadInput, suggestion
 from abreast.stats import Population, population_of
 from abreast.stats.intervals.population import ALL_CASES
@@ -61,6 +62,7 @@ class Match:
     only_first: tuple[str, ...]  # case ids
     only_second: tuple[str, ...]
     changed: tuple[str, ...]  # same id, different input
+    without_input: tuple[str, ...]  # same id, input known in one run only
     other_truth: tuple[str, ...]  # same id and input, different expected answer
     unfinished: tuple[str, ...]  # in both, but incomplete in one
     shared: int  # answers that one run reused from the other; they are not compared
@@ -347,6 +349,9 @@ def _matched(question: _ContenderPair) -> _Matched:
     expected = [rows.case_column("expected") for rows in runs]
     comparable = [key for key in finished if expected[0][first[key]] == expected[1][second[key]]]
     ids = {key[0] for key in first} & {key[0] for key in second}
+    changed = ids - {key[0] for key in common}
+    nothing = digest(None)
+    half_known = {case_id for case_id in changed if ((case_id, nothing) in first) != ((case_id, nothing) in second)}
     repeats = min(rows.repeats for rows in runs)
     cases = [np.array([indexes[key] for key in comparable], dtype=np.int64) for indexes in (first, second)]
     shared = _shared(question, [(first[key], second[key]) for key in comparable], repeats)
@@ -360,7 +365,8 @@ def _matched(question: _ContenderPair) -> _Matched:
     match = Match(
         only_first=tuple(case_id for case_id, _ in sorted(first.keys() - second.keys()) if case_id not in ids),
         only_second=tuple(case_id for case_id, _ in sorted(second.keys() - first.keys()) if case_id not in ids),
-        changed=tuple(sorted(ids - {key[0] for key in common})),
+        changed=tuple(sorted(changed - half_known)),
+        without_input=tuple(sorted(half_known)),
         other_truth=tuple(key[0] for key in finished if expected[0][first[key]] != expected[1][second[key]]),
         unfinished=tuple(key[0] for key in common if first[key] not in counted[0] or second[key] not in counted[1]),
         shared=int(shared.sum()),

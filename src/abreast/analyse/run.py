@@ -76,6 +76,7 @@ class Comparison:
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(default=(), repr=False)  # interim looks, as the number of cases grew
     calibration: Calibration | None = None  # of a judge's score; None for other scorers
+    is_repeatable: bool = False  # whether the run can have more repeats: it is one run, and of our own
 
     @property
     def cases(self) -> int:
@@ -243,6 +244,7 @@ def compared(
             pairs=pairs,
             looks=decided[question].looks,
             calibration=calibrations.get(question),
+            is_repeatable=rows.imported is None,
         )
         for question, pairs in paired.items()
     )

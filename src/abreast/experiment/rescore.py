@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from abreast.spec.load import validated
 from abreast.spec.schema import Spec
 from abreast.spec.scorers import build_scorers, primary_column
 from abreast.store import Store
-from abreast.store.rows import score_rows
+from abreast.store.rows import Row, score_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Rescored:
     stopped: str | None = None
     why: str = ""
     fix: str = ""
+    missing: Mapping[str, Counter[str]] = field(default_factory=dict)  # answers without each score, by reason
 
 
 def rescore(
@@ -75,7 +77,15 @@ def rescore(
     if panel is not None:
         result = _judge(store, result.run, spec, panel, positions, listeners)
     store.materialise()
-    return result
+    return replace(result, missing=_missing_scores(fresh))
+
+
+def _missing_scores(rows: Sequence[Row]) -> dict[str, Counter[str]]:
+    missing: dict[str, Counter[str]] = defaultdict(Counter)
+    for _, _, name, value, explanation, _ in rows:
+        if value is None:
+            missing[name][explanation or "no reason given"] += 1
+    return missing
 
 
 def _judge(

@@ -41,7 +41,9 @@ def names() -> list[str]:
 
 
 def recognise(log: LogFile) -> LogFormat:
-    """The format of a log, by its content."""
+    """The format of a log, by its content. Columns that the user maps are those of a table."""
+    if log.columns and log.kind in ("json lines", "text"):
+        return load("table")
     for log_format in _formats():
         if log_format.recognises(log):
             return log_format
@@ -49,6 +51,8 @@ def recognise(log: LogFile) -> LogFormat:
         raise log.error(
             f"not the folder of a known tool: {log.description()}", "name the files in it, such as logs/*.eval"
         )
+    if log.is_utf16:
+        raise log.error(f"unknown format: {log.description()}", log.conversion)
     titles = ", ".join(log_format.title for log_format in _formats())
     raise log.error(f"unknown format: {log.description()}", f"these are known: {titles}; name the columns with --map")
 

@@ -168,7 +168,7 @@ class _Import:
         counts: Counter[tuple[int, int]] = Counter()
         seen: set[int] = set()
         for trial in self._format.trials(self._log, header):
-            if problem := _wrong_type(trial):
+            if problem := _impossible_value(trial):
                 raise self._log.error(f"case {printable(str(trial.case.id))[:LONGEST_ID]}: {problem}")
             case = index.of(trial.case)
             variant = spool.variants.setdefault(trial.variant, len(spool.variants))
@@ -396,7 +396,7 @@ class _Queue:
             self._changed.notify()
 
 
-def _wrong_type(trial: LoggedTrial) -> str:
+def _impossible_value(trial: LoggedTrial) -> str:
     """`the model is 5, not text`: the first value that no row can hold; empty if there is none."""
     answer = trial.answer or Answer("")
     texts = {
@@ -422,6 +422,9 @@ def _wrong_type(trial: LoggedTrial) -> str:
         for name, value in values.items():
             if value is not None and not isinstance(value, types):
                 return f"the {name} is {printable(repr(value))[:LONGEST_ID]}, not {kind}"
+    for name in ("latency", "service time", "cost", *(name.replace("_", " ") for name in Usage.__slots__)):
+        if (number := numbers[name]) is not None and number < 0:
+            return f"the {name} is {number:g}, below 0"
     return ""
 
 

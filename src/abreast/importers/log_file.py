@@ -116,7 +116,19 @@ class LogFile:
         if self.kind in ("folder", "zip"):
             what = "an archive" if self.kind == "zip" else "a folder"
             return f"{what} with {_listed(self.members)}" if self.members else f"{what} without files"
+        if self.is_utf16:
+            return "text in UTF-16"
         return {"empty": "the file is empty", "xml": "XML"}.get(self.kind, self.kind)
+
+    @property
+    def is_utf16(self) -> bool:
+        return self.head.startswith((b"\xff\xfe", b"\xfe\xff"))
+
+    @property
+    def conversion(self) -> str:
+        """How to convert text that is not UTF-8."""
+        encoding = "UTF-16" if self.is_utf16 else "WINDOWS-1252"
+        return f"convert it, such as with `iconv -f {encoding} -t UTF-8 FILE > NEW`"
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -136,6 +148,22 @@ class LogFile:
         """Open the file or a member as text."""
         with self.open(member) as file, io.TextIOWrapper(file, "utf-8-sig", "replace", newline="") as text:
             yield text
+
+    @contextmanager
+    def lines(self) -> Iterator[Iterator[str]]:
+        """Open the file as lines of text with their ends. Refuses those that are not UTF-8."""
+        with self.open() as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
+            yield self._utf8_lines(text)
+
+    def _utf8_lines(self, text: IO[str]) -> Iterator[str]:
+        for number, line in enumerate(text, 1):
+            self._refuse_other_encoding(number, line)
+            yield line
+
+    def _refuse_other_encoding(self, number: int, line: str, member: str = "") -> None:
+        """Refuse a line that was decoded with `surrogateescape` and was not UTF-8."""
+        if not line.isascii() and any("\udc80" <= character <= "\udcff" for character in line):
+            raise self.error(f"line {number:,}: not UTF-8", self.conversion, member)
 
     def json(self, member: str = "") -> Any:
         """A whole JSON document; for small ones."""
@@ -168,12 +196,14 @@ class LogFile:
             for number, line in enumerate(file, 1):
                 if not line.strip():
                     continue
+                text = line.decode("utf-8-sig", "surrogateescape")
                 try:
-                    value = json.loads(line.decode("utf-8-sig", "replace"))
+                    value = json.loads(text)
                 except (ValueError, RecursionError) as error:
                     cut = "" if line.endswith(b"\n") else "; the file seems to be truncated"
-                    problem = getattr(error, "msg", "nested too deeply")
+                    problem = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", error)
                     raise self.error(f"line {number:,} is not JSON ({problem}){cut}", member=member) from None
+                self._refuse_other_encoding(number, text, member)
                 yield number, value
 
     def digest(self) -> str:

@@ -136,9 +136,13 @@ def compare_runs(args: argparse.Namespace) -> int:
     required = gates.requirements(args.fail_if, args.on_inconclusive)
     names = args.runs or ["previous", "latest"]
     with contextlib.ExitStack() as stack:
-        is_stored = args.store or len(files_among(names)) < len(names)
-        addresses = (args.store or [None]) if is_stored else ()
-        stores = [stack.enter_context(store_argument.find_store(address)) for address in addresses]
+        files = files_among(names)
+        stores = []
+        if args.store or len(files) < len(set(names)):
+            stores = [stack.enter_context(store_argument.find_store(address)) for address in args.store or [None]]
+        elif any(path.is_dir() for path in files.values()):  # a run or its label may have the name of a folder
+            with contextlib.suppress(BadInput):
+                stores = [stack.enter_context(store_argument.find_store(None))]
         chosen = stack.enter_context(contenders(names, stores, import_options(args)))
         stores += [chosen.store] if chosen.store else []
         items = compare(stores, chosen.names, args.variant, args.margin)

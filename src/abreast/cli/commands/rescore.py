@@ -12,7 +12,7 @@ from abreast.cli.command import argument, command
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
 from abreast.output import console, echo, listings, say
-from abreast.text import many
+from abreast.text import many, printable
 
 if TYPE_CHECKING:
     from abreast.experiment.rescore import Rescored
@@ -42,11 +42,18 @@ def rescore_run(args: argparse.Namespace) -> int:
         analysis = analyse(store, run)
         page, results = write_reports(analysis), write_results(analysis)
         if args.json:
-            listings.show_json([{**json_report.report(analysis), "scored": count, "waiting": result.waiting}])
+            missing = {name: dict(reasons) for name, reasons in result.missing.items()}
+            listings.show_json(
+                [{**json_report.report(analysis), "scored": count, "waiting": result.waiting, "missing": missing}]
+            )
             return _exit_code(result)
         nothing = "no answer was scored" if result.waiting else "every answer already has these scores"
         summary = f"scored {many(count, 'answer')}" if count else nothing
         echo(f"{run}: {summary}; nothing was run again")
+        for name, reasons in result.missing.items():
+            (why, _), *others = reasons.most_common()
+            more = f", and {many(len(others), 'other reason')}" if others else ""
+            echo(f"  {many(reasons.total(), 'answer')} got no score_{name}: {printable(' '.join(why.split()))}{more}")
         echo(f"the verdict uses score_{store.run(run)['primary_score']}")
         console().print(render(analysis, store_argument.option(store)), crop=False)
         if page:

@@ -59,7 +59,10 @@ class Table(LogFormat):
         if log.kind == "json lines":
             names: Any = log.first_line()
         elif log.kind == "text":
-            names = next(_table(io.StringIO(log.head.decode("utf-8-sig", "replace")), log), ())
+            try:
+                names = next(_table(io.StringIO(log.head.decode("utf-8-sig", "replace"), newline=""), log), ())
+            except csv.Error:
+                return False
             names = names if len(names) > 1 else ()
         else:
             return False
@@ -207,19 +210,25 @@ def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:
                 raise log.error(f"line {number:,}: not an object with columns")
             yield number, value
         return
-    with log.text() as file:
-        table = _table(file, log)
-        names: list[str] = next(table, [])
-        for row in table:
-            if not row:
-                continue
-            if len(row) != len(names):
-                what = f"{len(row):,} cells, the first line has {len(names):,}"
-                raise log.error(f"line {table.line_num:,}: {what}", "the file may be truncated")
-            yield table.line_num, dict(zip(names, row, strict=True))
+    with log.lines() as lines:
+        table = _table(lines, log)
+        try:
+            names: list[str] = next(table, [])
+            for name in filter(None, names):
+                if names.count(name) > 1:
+                    raise log.error(f"line 1: two columns are called {printable(name)[:60]}", "rename one of them")
+            for row in table:
+                if not row:
+                    continue
+                if len(row) != len(names):
+                    what = f"{len(row):,} cells, the first line has {len(names):,}"
+                    raise log.error(f"line {table.line_num:,}: {what}", "the file may be truncated")
+                yield table.line_num, dict(zip(names, row, strict=True))
+        except csv.Error as error:
+            raise log.error(f"not a valid table (line {table.line_num:,}: {error})") from None
 
 
-def _table(file: Iterable[str], log: LogFile) -> Any:
+def _table(lines: Iterable[str], log: LogFile) -> Any:
     csv.field_size_limit(LARGEST_CELL)
-    first = log.head.decode("utf-8-sig", "replace").partition("\n")[0]
-    return csv.reader(file, delimiter=max("\t;,", key=first.count))
+    first = next(iter(log.head.decode("utf-8-sig", "replace").splitlines()), "")
+    return csv.reader(lines, delimiter=max("\t;,", key=first.count))

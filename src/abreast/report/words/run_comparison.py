@@ -34,6 +34,7 @@ def lines(item: AcrossRuns) -> list[str]:
         (f"only in {item.first.run}{_or_not_begun(item.second.run, match.not_begun[1])}", match.only_first),
         (f"only in {item.second.run}{_or_not_begun(item.first.run, match.not_begun[0])}", match.only_second),
         ("same id, different input", match.changed),
+        ("the input is known in one run only", match.without_input),
         ("same input, different expected answer", match.other_truth),
         ("incomplete in one run", match.unfinished),
     )
@@ -106,6 +107,7 @@ def as_objects(items: Sequence[AcrossRuns]) -> dict[str, Any]:
                 "unmatched": {item.first.run: item.match.only_first, item.second.run: item.match.only_second},
                 "not_begun": dict(zip((item.first.run, item.second.run), item.match.not_begun, strict=True)),
                 "changed_inputs": item.match.changed,
+                "inputs_in_one_run_only": item.match.without_input,
                 "changed_expected": item.match.other_truth,
                 "unfinished": item.match.unfinished,
                 "shared_answers": item.match.shared,

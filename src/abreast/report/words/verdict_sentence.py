@@ -202,7 +202,8 @@ def _other_population(comparison: Comparison) -> list[str]:
         return []
     needed = repeats_needed(comparison.planned, comparison.comparisons)
     if comparison.planned < units_needed(comparison.comparisons) and comparison.planned_repeats < needed:
-        return [f"--repeats {needed} can decide about {comparison.these_cases} alone"]
+        option = f" (--repeats {needed})" if comparison.is_repeatable else ""
+        return [f"{needed} repeats of each {noun} can decide about {comparison.these_cases} alone{option}"]
     alone = comparison.on_these_cases
     if alone is None or alone.word not in ("better", "worse"):
         return []
