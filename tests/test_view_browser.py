@@ -125,7 +125,7 @@ def test_a_run_in_progress_is_followed(folder: Folder, view: View, browser: Brow
         expect(figure(page, "trials")).to_have_text("130 of 160")
         expect(page.get_by_text("this verdict is valid at every look")).to_be_visible()
         expect(page.locator(".sentence")).to_contain_text("steps is better than short")
-        expect(page.get_by_text("The interval as cases were added")).to_be_visible()
+        expect(page.locator("figcaption", has_text="The interval as cases were added")).to_be_visible()
         picture(page, "run")
         assert run.end() == 0
         expect(page.locator(".pill")).to_have_text("complete")
@@ -211,11 +211,11 @@ def test_a_page_recovers_when_the_server_comes_back_and_has_missed_nothing(
         expect(figure(page, "trials")).to_have_text("30 of 160")
         server.kill()
         for lost in (page, runs):
-            expect(lost.get_by_text("No connection to")).to_be_visible()
+            expect(lost.locator(".connection")).to_be_visible()
         assert run.end() == 0
         server.restart()
         for back in (page, runs):
-            expect(back.get_by_text("No connection to")).to_be_hidden()
+            expect(back.locator(".connection")).to_be_hidden()
             expect(back.locator(".pill")).to_have_text("complete")
         expect(figure(page, "trials")).to_have_text("160 of 160")
         expect(page.get_by_role("button", name="Pause")).to_have_count(0)

@@ -27,6 +27,7 @@ from abreast.report.formats.markdown import safe
 from abreast.store import open_store
 
 ABREAST = [sys.executable, "-m", "abreast"]
+OUTPUT = 1  # the standard output of this step, whose workflow commands are quoted while the command runs
 LONGEST_COMMENT = 65_000  # characters; GitHub takes 65,536
 ANNOTATIONS = ("::error ", "::warning ", "::notice ")
 FILE_COMMANDS = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
@@ -83,7 +84,7 @@ def _merge_base(workflow: Workflow) -> None:
         return
     with _quoted():
         words = ["merge", str(base), "--into", str(store)]
-        done = subprocess.run([*ABREAST, *words], check=False, stderr=sys.stdout)
+        done = subprocess.run([*ABREAST, *words], check=False, stderr=OUTPUT)
     if done.returncode:
         log(command("warning", "the runs of the base branch could not be read; see the log", title="abreast"))
 
@@ -95,7 +96,7 @@ def _execute(workflow: Workflow) -> tuple[int, dict[str, Any] | None]:
     environment = {name: value for name, value in os.environ.items() if name not in FILE_COMMANDS}
     path = workflow.output / "result.json"
     with _quoted(), path.open("wb") as file:
-        code = subprocess.run([*ABREAST, *words], check=False, env=environment, stdout=file, stderr=sys.stdout)
+        code = subprocess.run([*ABREAST, *words], check=False, env=environment, stdout=file, stderr=OUTPUT)
     try:
         (result,) = json.loads(path.read_bytes())
     except ValueError:

@@ -10,14 +10,15 @@ import html
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from abreast.analyse.run import Analysis, Comparison
 from abreast.report.formats.catalogue import ReportFormat, ReportRequest
 from abreast.report.formats.github_commands import append, command, write_outputs
-from abreast.report.formats.markdown import safe, table, variants_table
+from abreast.report.formats.markdown import safe, section_parts, table, variants_table
+from abreast.report.sections import sections_of
 from abreast.report.words import run_comparison
 from abreast.report.words.flags import flag_lines
 from abreast.report.words.run_facts import run_facts
@@ -147,6 +148,9 @@ def of_run(analysis: Analysis, unmet: Sequence[str] = ()) -> JobSummary:
     lines = [*cost_and_latency_lines(analysis), *(circumstances(analysis) if items else ()), *flag_lines(analysis)]
     sections += [_bullets([*lines, not_run_line(analysis)])]
     sections.append(variants_table(analysis))
+    for section in sections_of(analysis):
+        content = "\n\n".join(section_parts(replace(section, title="")))
+        sections.append(collapsible(section.title, content) if section.title else content)
     sections += [_changed(item, several=len(items) > 1) for item in items if item.changed]
     facts = run_facts(analysis, analysis.rows.store.queries.events(analysis.rows.run_id))
     sections.append(collapsible("How it was run", _bullets(f"{name}: {fact}" for name, fact in facts)))

@@ -46,7 +46,7 @@ def text(analysis: Analysis) -> str:
     if analysis.segments:
         parts += ["### Where it helps (exploratory)", _segments(analysis)]
     for section in sections_of(analysis):
-        parts += _section(section)
+        parts += section_parts(section)
     for item in analysis.comparisons:
         if item.differences:
             title = f"### Cases that differ most: {safe(item.variant)} against {safe(item.baseline)}"
@@ -65,7 +65,7 @@ def variants_table(analysis: Analysis) -> str:
     return table(("variant", *TITLES), rows)
 
 
-def _section(section: Section) -> list[str]:
+def section_parts(section: Section) -> list[str]:
     """Render a section of a suite, without its pictures."""
     parts = [f"### {safe(section.title)}"] if section.title else []
     parts += [safe(sentence) for sentence in section.sentences]
