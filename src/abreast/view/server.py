@@ -71,15 +71,15 @@ class ViewServer:
         return f"http://{host}:{self.port}{path}" + (f"?token={self._token}" if self._token else "")
 
     async def _listen(self) -> int:
-        asked = self._options.port
-        if asked is not None and not 0 <= asked < 1 << 16:
-            raise BadInput(f"--port {asked}: must be from 0 to 65535")
-        for port in range(PORT, PORT + PORTS_TRIED) if asked is None else [asked]:
+        requested = self._options.port
+        if requested is not None and not 0 <= requested < 1 << 16:
+            raise BadInput(f"--port {requested}: must be from 0 to 65535")
+        for port in range(PORT, PORT + PORTS_TRIED) if requested is None else [requested]:
             try:
                 site = web.TCPSite(self._runner, self._options.host, port)
                 await site.start()
             except OSError as error:
-                if error.errno == errno.EADDRINUSE and asked is None:
+                if error.errno == errno.EADDRINUSE and requested is None:
                     continue
                 if error.errno in (errno.EADDRINUSE, errno.EACCES):
                     raise BadInput(f"--port {port}: {error.strerror}", "choose another with --port") from None

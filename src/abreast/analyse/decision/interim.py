@@ -1,4 +1,4 @@
-"""Verdicts on a run that is being executed: only those that stay valid however often somebody looks."""
+"""Interim verdicts on a run that is being executed: only those that stay valid at every look."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from abreast.text import moment, storable
 
 SAMPLED = "labels"  # the event that records a sample
 SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
-NOT_BLIND = " (not blind)"  # after the words of a label by somebody who saw the variant's name
+NOT_BLIND = " (not blind)"  # marks a label whose author saw the name of the variant
 _EXPLANATION = re.compile(
     r"(?P<words>[^,]*), by (?P<by>.*?) at (?P<at>\d{4}-\d\d-\d\dT[\d:]+Z)(?:, sample seed -?\d+)?(?:: (?P<note>.*))?",
     re.DOTALL,

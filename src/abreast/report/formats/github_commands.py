@@ -27,7 +27,7 @@ def _escape(text: str) -> str:
 def write_outputs(**values: str) -> None:
     """Set outputs of this step, if it is one."""
     if path := os.environ.get("GITHUB_OUTPUT"):
-        delimiter = f"end-{secrets.token_hex(16)}"  # unknown to whoever chose the value
+        delimiter = f"end-{secrets.token_hex(16)}"  # cannot be guessed by the author of the value
         append(path, "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()))
 
 

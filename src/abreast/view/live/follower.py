@@ -1,4 +1,4 @@
-"""Followers of runs that somebody watches. They render the parts of the page that changed, once for all who watch."""
+"""Followers of watched runs. They render the parts of the page that changed, once for all who watch."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _SHORTEST = 2.0  # pixels of a bar
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """A stretch of time in seconds after the trial was ready to start."""
 
     title: str
@@ -39,7 +39,7 @@ def in_seconds(value: float) -> str:
     return f"{value:.3g} s" if value < 1_000 else f"{value:,.0f} s"
 
 
-def spans(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> list[Span]:
+def spans(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> list[TimeSpan]:
     """What happened one after the other; empty for a trial that was not executed here."""
     service = trial["service_s"]
     if trial["reused_from"] or trial["started_at"] is None or service is None or not trial["attempts"]:
@@ -52,20 +52,20 @@ def spans(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> li
     ]
     first_wait = max(0.0, float(trial["queue_s"] or 0.0) - sum(waits))
     start = begun[0] - first_wait
-    result = [Span("queue", 0.0, first_wait, "tie")] if first_wait > 0 else []
+    result = [TimeSpan("queue", 0.0, first_wait, "tie")] if first_wait > 0 else []
     for attempt, wait, begin in zip(attempts, waits, begun, strict=False):
         end = begin + attempt["service_s"]
         title = f"attempt {attempt['attempt']}"
-        result.append(Span(title, begin - start, end - start, "worse", str(attempt["error_kind"] or "")))
+        result.append(TimeSpan(title, begin - start, end - start, "worse", str(attempt["error_kind"] or "")))
         back_off = float(attempt["waited_s"] or 0.0)
         if back_off > 0:
-            result.append(Span("back-off", end - start, end + back_off - start, "open"))
+            result.append(TimeSpan("back-off", end - start, end + back_off - start, "open"))
         if wait > 0.001:
-            result.append(Span("queue", end + back_off - start, end + back_off + wait - start, "tie"))
+            result.append(TimeSpan("queue", end + back_off - start, end + back_off + wait - start, "tie"))
     is_ok = trial["status"] == "ok"
     title = f"attempt {trial['attempts']}" if attempts else "service"
     note = "" if is_ok else str(trial["error_kind"] or trial["status"])
-    result.append(Span(title, begun[-1] - start, finished - start, "better" if is_ok else "worse", note))
+    result.append(TimeSpan(title, begun[-1] - start, finished - start, "better" if is_ok else "worse", note))
     return result
 
 
@@ -89,7 +89,7 @@ def picture(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> 
     )
 
 
-def _draw(items: Sequence[Span], total: float, width: float) -> Drawing:
+def _draw(items: Sequence[TimeSpan], total: float, width: float) -> Drawing:
     left, right = (110.0, width - 8) if width > 600 else (84.0, width - 4)
     bottom = len(items) * _STEP + 4
     drawing = Drawing(width, bottom + 22)
