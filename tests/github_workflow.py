@@ -35,7 +35,7 @@ class Api:
         self.url = ""
 
     def add(self, body: str, kind: str = "User", association: str = "NONE") -> dict[str, Any]:
-        user = {"login": "github-actions[bot]" if kind == "Bot" else "somebody", "type": kind}
+        user = {"login": "github-actions[bot]" if kind == "Bot" else "stranger", "type": kind}
         item = {"id": len(self.comments) + 1, "body": body, "user": user, "author_association": association}
         self.comments.append(item)
         return item

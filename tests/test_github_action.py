@@ -219,7 +219,7 @@ def test_an_api_that_cannot_be_reached_costs_only_the_comment(runner: Runner, ap
 
 
 def test_scripts_of_the_action_contain_no_expression() -> None:
-    """An expression in a script is code for whoever chooses its value, such as the name of a branch."""
+    """The value of an expression in a script would be executed, such as the name of a branch."""
     for step in ACTION["runs"]["steps"]:
         assert "${{" not in step.get("run", ""), step["name"]
 

@@ -105,7 +105,7 @@ def assert_same(folder: Folder, stores: dict[str, str], *words: str, in_order: b
     for address in stores.values():
         done = folder.abreast(*(address if word == "@" else word for word in words))
         out, err = normal(done.out, address), normal(done.err, address)
-        if words[0] == "columns":  # row numbers have gaps where rows were replaced, and a copy numbers them anew
+        if words[0] == "columns":  # replaced rows leave gaps in row numbers, and copies have none
             out = [line for line in out if not line.startswith("seq ")]
         outputs.append((done.code, out if in_order else sorted(out), err))
     for engine, output in zip(stores, outputs, strict=True):
