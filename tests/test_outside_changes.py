@@ -114,7 +114,7 @@ def test_changes_in_the_source_repository_of_workspaces_are_noticed(
         "commits": f"{where}; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m mine",
         "hooks": f"{where}; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit",
     }
-    run(folder, agents, workspace={"git": str(project.path), "commit": "HEAD"})
+    run(folder, agents, "--parallel", "1", workspace={"git": str(project.path), "commit": "HEAD"})
     rows = folder.sql(f"select variant, outside_changes, {LIST} from predictions")
     files = {row["variant"]: json.loads(row[LIST] or "[]") for row in rows}
     changed = {agent: [name.removeprefix(f"{project.path}/") for name in names] for agent, names in files.items()}
