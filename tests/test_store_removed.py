@@ -16,7 +16,7 @@ CASES = 20
 def interfere(folder: Folder, action: Callable[[], object], store: str = "data/results.db") -> Done:
     """Run an experiment and do something to its store after the first calls; return how the run ended."""
     (folder.path / "data").mkdir(exist_ok=True)
-    spec = experiment(folder, seconds=0.05, cases=CASES, parallel=2, store=store)
+    spec = experiment(folder, seconds=0.25, cases=CASES, parallel=2, store=store)
     process = folder.start("run", spec)
     until(lambda: len(calls(folder)) >= 6, "some calls", process)
     action()

@@ -24,6 +24,7 @@ from abreast.store.views import make_views
 BUSY_MS = 60_000
 _WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 SCARCE = 128_000  # bytes; a disk with less free space counts as full
+READ = "BEGIN"  # a transaction that only reads
 CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
 
 Error = apsw.Error
@@ -92,10 +93,10 @@ def alone(connection: SQLiteConnection) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def transaction(connection: SQLiteConnection) -> Iterator[None]:
+def transaction(connection: SQLiteConnection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
     """Commit at the end, or roll back on any exception."""
     try:
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(begin)
         yield
         connection.execute("COMMIT")
     except BaseException:
@@ -275,12 +276,9 @@ def version_of(connection: SQLiteConnection) -> int:
 
 def check_version(connection: SQLiteConnection, path: Path) -> int:
     """Return the version of a store, 0 if it is empty. Refuses files of a newer abreast or of another program."""
-    connection.execute("BEGIN")  # read all three at once: another process may be creating the tables
-    try:
+    with transaction(connection, READ):  # read all three at once: another process may be creating the tables
         version, application = version_of(connection), connection.pragma("application_id")
         is_empty = not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
-    finally:
-        connection.execute("COMMIT")
     if application != APPLICATION:
         if version or not is_empty:
             raise StoreError(f"{path}: a SQLite file, but not an abreast store", "name another file with --store")

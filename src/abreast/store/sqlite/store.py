@@ -90,13 +90,12 @@ class SQLiteStore(Store):
         with ExitStack() as stack:
             stack.enter_context(self.explaining())
             connection = self.reading() if in_place else stack.enter_context(self._unchanged())
-            connection.execute("BEGIN")
+            stack.enter_context(driver.transaction(connection, driver.READ))
             self._is_in_snapshot = True
             try:
                 yield connection
             finally:
                 self._is_in_snapshot = False
-                connection.execute("ROLLBACK")
 
     @contextmanager
     def _unchanged(self) -> Iterator[SQLiteConnection]:
