@@ -124,7 +124,7 @@ class SupervisedTree(ProcessTree):
         self._future: asyncio.Future[Exit] | None = None  # of the last call of `wait`
         self._outcome: Exit | Exception | None = None
         self._answered = asyncio.Event()  # set by a new supervisor
-        self._is_killed = False
+        self._is_reusable = True  # the supervisor, by the next program
 
     async def root(self) -> int:
         for _ in range(START_S):
@@ -162,12 +162,13 @@ class SupervisedTree(ProcessTree):
             self._end(Transient("the supervisor of the program was killed before it started the program"))
         elif not report:
             self._stop_reading()
-            self._is_killed = True
+            self._is_reusable = False
             limit = _LAUNCHER.limit_of(self._supervisor)
             self._supervisor.pid = 0  # the system may reuse the id
             self._reaping = asyncio.ensure_future(self._reap(limit, workers))  # the loop keeps weak references only
         else:
-            problem, code, cpu_s, max_rss = supervisor.ENDED.unpack(report)
+            problem, code, cpu_s, max_rss, processes_remain = supervisor.ENDED.unpack(report)
+            self._is_reusable &= not processes_remain
             failure = OSError(problem, os.strerror(problem), self._launch.argv[0])
             self._end(failure if problem else Exit(code, cpu_s, max_rss))
 
@@ -182,7 +183,7 @@ class SupervisedTree(ProcessTree):
     def _end(self, outcome: Exit | Exception) -> None:
         self._stop_reading()
         self._outcome = outcome
-        self._is_killed |= isinstance(outcome, Transient)
+        self._is_reusable &= not isinstance(outcome, Transient)
         self._answered.set()
         self._complete()
 
@@ -201,7 +202,7 @@ class SupervisedTree(ProcessTree):
             self._loop = None
 
     def kill(self) -> None:
-        self._is_killed = True
+        self._is_reusable = False
         if self._outcome is None:
             self._kill_groups()  # immediately: their next step may cost money
         with contextlib.suppress(OSError):
@@ -223,7 +224,7 @@ class SupervisedTree(ProcessTree):
 
     def close(self) -> None:
         self._stop_reading()
-        _LAUNCHER.release(self._supervisor, reusable=self._outcome is not None and not self._is_killed)
+        _LAUNCHER.release(self._supervisor, reusable=self._outcome is not None and self._is_reusable)
 
 
 class Launcher:

@@ -29,7 +29,8 @@ READY = b"r"
 FORK = b"f"  # tells the launcher to fork a supervisor
 HELLO = struct.Struct("=i")  # process id of a new supervisor
 LENGTH = struct.Struct("=Q")  # bytes of the request that follows
-ENDED = struct.Struct("=iidQ")  # errno of a failed start, exit code (negative: signal), CPU seconds, largest process
+ENDED = struct.Struct("=iidQ?")
+"""Errno of a failed start, exit code (negative: signal), CPU seconds, largest process, whether processes remain."""
 
 _CHUNK = 65_536  # most requests are smaller
 
@@ -152,19 +153,20 @@ def supervise(channel: socket.socket) -> None:
     children = Children()
     with contextlib.suppress(OSError):  # the driver is dead
         channel.sendall(HELLO.pack(os.getpid()))
-        while not children.collect() and _serve(channel, children):
+        while _serve(channel, children):
             pass
 
 
 def _serve(channel: socket.socket, children: Children) -> bool:
-    """Run the program of the next request and report how it ended once all its processes have. False at the end."""
+    """Run the program of the next request and report how it ended once all its processes have. False if the channel was
+    closed, or if a process cannot be ended."""
     request, streams = _receive(channel)
     if not request:
         return False
     try:
         pid = _spawn(*_decode(request), streams)
     except OSError as error:
-        channel.sendall(ENDED.pack(error.errno or errno.EIO, 0, 0.0, 0))
+        channel.sendall(ENDED.pack(error.errno or errno.EIO, 0, 0.0, 0, False))
         return True
     finally:
         for stream in streams:
@@ -180,10 +182,11 @@ def _serve(channel: socket.socket, children: Children) -> bool:
     # A process starts as a copy of this one: the kernel counts our memory as its own.
     floor = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     max_rss = children.max_rss if children.max_rss > floor else 0
-    channel.sendall(ENDED.pack(0, code, children.cpu_s, max_rss))
+    remain = children.collect()
+    channel.sendall(ENDED.pack(0, code, children.cpu_s, max_rss, remain))
     children.codes.clear()
     children.cpu_s, children.max_rss = 0.0, 0
-    return True
+    return not remain
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
