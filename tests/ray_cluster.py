@@ -16,6 +16,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ RAY = Path(sys.executable).with_name("ray")
 IS_ROOT = os.geteuid() == 0
 SHM = "/dev/shm"  # of the node: a tmpfs, which also holds its temporary files
 MOUNT = f"mount -t tmpfs -o size=1g tmpfs {SHM} && mkdir {SHM}/tmp && echo mounted"
+STOPPED, ENDED = psutil.STATUS_STOPPED, {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 FIRST_PROCESS = f'{MOUNT}; read -r _; "$@" </dev/null & read -r _'  # bash reaps orphans while it reads
 
 
@@ -58,6 +60,13 @@ class Node:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
                 if process.pid != self.first and _pid_namespace(process.pid) == namespace:
                     yield process
+
+
+def status(process: psutil.Process) -> str:
+    try:
+        return process.status()
+    except psutil.NoSuchProcess:
+        return psutil.STATUS_DEAD
 
 
 def _pid_namespace(pid: int) -> str:
@@ -140,16 +149,20 @@ class RayCluster:
             pass
 
     def freeze(self, index: int) -> None:
-        """Stop all processes of a node until `thaw`."""
+        """Stop all processes of a node until `thaw`, also those that start while it stops them."""
         self._is_intact = False
-        for process in self.nodes[index].processes():
-            process.suspend()
+        while running := [process for process in self.processes(index) if status(process) not in {STOPPED, *ENDED}]:
+            for process in running:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            time.sleep(0.01)
 
     def thaw(self, index: int) -> None:
         for process in self.nodes[index].processes():
-            for stopped in (process, process.parent()):  # the parent of a `Command` stops with it
-                if stopped is not None:
-                    stopped.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for stopped in (process, process.parent()):  # the parent of a `Command` stops with it
+                    if stopped is not None:
+                        stopped.resume()
 
     def cut_link(self, index: int = 1) -> None:
         """Unplug a worker node's cable from the switch: packets are lost in both directions without an error."""

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import psutil
-from tests.ray_cluster import RayCluster
+from tests.ray_cluster import ENDED, STOPPED, RayCluster, status
+
+from test_durability import until
 
 ROOT = Path(__file__).parent.parent
 PROBE = "import socket; socket.create_connection(('{}', 6379), timeout=1).close()"
@@ -50,9 +52,10 @@ def test_a_cut_link_loses_packets_until_it_is_restored(ray_cluster: RayCluster) 
 def test_a_frozen_node_stops_and_a_killed_one_ends(ray_cluster: RayCluster) -> None:
     ray_cluster.freeze(1)
     frozen = ray_cluster.processes(1)
-    assert {process.status() for process in frozen} == {psutil.STATUS_STOPPED}
+    assert len(frozen) > 3
+    assert {status(process) for process in frozen} - ENDED == {STOPPED}
     ray_cluster.thaw(1)
-    assert psutil.STATUS_STOPPED not in {process.status() for process in frozen}
+    until(lambda: STOPPED not in {status(process) for process in frozen}, "the node runs again")
     ray_cluster.kill_node(1)
     assert not [process for process in frozen if process.is_running()]
     added = ray_cluster.add_node({"claude": 1})
