@@ -105,8 +105,6 @@ def assert_same(folder: Folder, stores: dict[str, str], *words: str, in_order: b
     for address in stores.values():
         done = folder.abreast(*(address if word == "@" else word for word in words))
         out, err = normal(done.out, address), normal(done.err, address)
-        if words[0] == "columns":  # replaced rows leave gaps in row numbers, and copies have none
-            out = [line for line in out if not line.startswith("seq ")]
         outputs.append((done.code, out if in_order else sorted(out), err))
     for engine, output in zip(stores, outputs, strict=True):
         lines = [(code, *out, *err) for code, out, err in (outputs[0], output)]
@@ -145,19 +143,19 @@ def without_times(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_command_reads_a_copy_in_another_engine_in_the_same_way(
+def test_every_command_reads_copies_in_all_engines_in_the_same_way(
     specs: Folder, stores: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    store = str(specs.path / stores["sqlite"])
+    store = str(specs.path / "original.db")  # compared are its copies: their rows are numbered without gaps
     succeed(specs, "run", "experiment.yaml", "--store", store, "--label", "judged", "--no-pictures")
     succeed(specs, "run", "simulated.yaml", "--store", store, "--label", "first", "--no-pictures")
     succeed(specs, "run", "simulated.yaml", "--store", store, "--label", "second", "--seed", "3", "--fresh")
     track(store)
     with open_store(store) as opened:
         opened.log_metrics("judged", "alpha", "all", {"f1": 0.5, "flag": False, "note": "x", "accuracy": 0.9})
-    for target in ("duckdb", "postgres"):
-        succeed(specs, "copy", stores["sqlite"], stores[target])
+    for copy in stores.values():
+        succeed(specs, "copy", store, copy)
 
     def same(*words: str, in_order: bool = True) -> None:
         assert_same(specs, stores, *words, in_order=in_order)
