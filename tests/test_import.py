@@ -172,6 +172,15 @@ def test_rows_of_one_case_and_variant_are_repeats(folder: Folder) -> None:
     assert folder.sql("select distinct repeat from predictions order by 1") == [{"repeat": 0}, {"repeat": 1}]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_repeats_count_from_0_or_from_1(folder: Folder, first: int) -> None:
+    lines = [f"c{case},{repeat},1" for case in range(3) for repeat in (first + 1, first)]
+    folder.write("rows.csv", "case,repeat,score\n" + "\n".join(lines) + "\n")
+    imported(folder, "rows.csv")
+    rows = folder.sql("select repeat, status, count(*) as n from predictions group by 1, 2 order by 1")
+    assert rows == [{"repeat": repeat, "status": "ok", "n": 3} for repeat in (0, 1)]
+
+
 def test_ids_that_are_no_ids_are_refused(folder: Folder) -> None:
     folder.write("rows.csv", "kind,variant,score\n" + "math,a,1\nmath,b,1\n" * 50 + "logic,a,1\n" * 2)
     folder.write("rows2.csv", "kind,variant,score\n" + "math,a,1\n" * 100 + "".join(f"c{n},a,1\n" for n in range(100)))
@@ -207,6 +216,12 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
         ("rows.csv", ROWS, ("--map", "id=question"), "--map id: unknown field"),
         ("rows.csv", ROWS, ("--map", "case=question"), "no column with a score"),
         ("rows.csv", ROWS, ("--map", "question"), "--map question: not FIELD=COLUMN"),
+        (
+            "rows.csv",
+            "number,answer,score\n1,x,1\n",
+            (),
+            "no column with the id of the case (columns: number, answer, ",
+        ),
         ("rows.csv", ROWS, ("--map", "case=question,score=reply,latency=kind"), "kind is not a number: sum"),
         ("rows.csv", ROWS[:-20], ("--map", MAP), "line 5: 6 cells, the first line has 10"),
         ("rows.csv", ROWS, ("--map", MAP, "--range", "x=0..2"), "--range x: no score x"),

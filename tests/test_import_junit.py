@@ -65,6 +65,19 @@ def test_two_files_are_compared_test_by_test(folder: Folder) -> None:
     assert "0 wins, 15 losses, 25 ties in 40 cases" in done.out
 
 
+def test_a_test_in_two_suites_is_two_cases_and_twice_in_a_suite_two_repeats(folder: Folder) -> None:
+    folder.write(
+        "a.xml", f"<testsuites>{suite(1, 0, 'linux')}{suite(0, 1, 'macos')}{suite(1, 0, 'macos')}</testsuites>"
+    )
+    imported(folder, "a.xml")
+    rows = folder.sql("select case_id, repeat, score from predictions where status = 'ok' order by 1, 2")
+    assert [tuple(row.values()) for row in rows] == [
+        ("linux::t::n0", 0, 1.0),
+        ("macos::t::n0", 0, 0.0),
+        ("macos::t::n0", 1, 1.0),
+    ]
+
+
 def test_our_own_report_is_read_as_a_log(simulated: Folder) -> None:
     assert simulated.abreast("run", "experiment.yaml", "--quiet").code == 0
     assert simulated.abreast("report", "--format", "junit", "--output", "out").code == 0

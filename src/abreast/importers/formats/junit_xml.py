@@ -51,28 +51,46 @@ class JUnitXml(LogFormat):
 
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
         (variant,) = header.variants
-        suites: list[Element] = []
-        for event, element in _elements(log):
-            if element.tag == "testsuite":
-                if event == "start":
-                    suites.append(element)
-                else:
-                    suites.pop()
-            elif element.tag == "testcase" and event == "end":
-                yield _trial(element, variant, suites[-1].get("name") if suites else None)
-                for suite in suites[-1:]:
-                    del suite[:]  # a file may have millions of tests
+        ambiguous = _in_several_suites(log)
+        for test, suite in _tests(log):
+            name = _name(test)
+            yield _trial(test, f"{suite}::{name}" if suite and name in ambiguous else name, variant, suite)
 
 
-def _trial(test: Element, variant: str, suite: str | None) -> LoggedTrial:
+def _tests(log: LogFile) -> Iterator[tuple[Element, str]]:
+    """The tests, with the names of their suites; empty if they have none."""
+    suites: list[Element] = []
+    for event, element in _elements(log):
+        if element.tag == "testsuite":
+            if event == "start":
+                suites.append(element)
+            else:
+                suites.pop()
+        elif element.tag == "testcase" and event == "end":
+            yield element, (suites[-1].get("name") or "") if suites else ""
+            for suite in suites[-1:]:
+                del suite[:]  # a file may have millions of tests
+
+
+def _in_several_suites(log: LogFile) -> set[str]:
+    """The names of tests that are in several suites: each of these is another test, not a repeat."""
+    first: dict[str, str] = {}
+    return {name for test, suite in _tests(log) if first.setdefault(name := _name(test), suite) != suite}
+
+
+def _name(test: Element) -> str:
     classname, name = test.get("classname"), test.get("name") or "unnamed"
+    return f"{classname}::{name}" if classname else name
+
+
+def _trial(test: Element, name: str, variant: str, suite: str) -> LoggedTrial:
     failed, broken, skipped = (test.find(tag) for tag in ("failure", "error", "skipped"))
     failure = None if broken is None else failure_from_message(_message(broken))
     if failed is not None and failure is None and _RAISED.match(_message(failed)):
         raised = failure_from_message(_message(failed))
         failure = raised if raised.blame == "infrastructure" else None
     return LoggedTrial(
-        case=Case(f"{classname}::{name}" if classname else name, None, tags={"suite": suite} if suite else {}),
+        case=Case(name, None, tags={"suite": suite} if suite else {}),
         variant=variant,
         answer=Answer(_output(test)) if failure is None else None,
         failure=failure,

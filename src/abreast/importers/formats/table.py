@@ -37,6 +37,7 @@ FIELDS = {  # names of columns that need no --map
     "started_at": ("started_at",),
     "skipped": (),
 }
+_USUAL = {column for columns in FIELDS.values() for column in columns}
 SEVERAL = ("score", "tags")  # fields that may have several columns
 LARGEST_CELL = 1 << 27  # characters
 _NUMBERS = {**dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0)}
@@ -66,7 +67,7 @@ class Table(LogFormat):
             names = names if len(names) > 1 else ()
         else:
             return False
-        return bool(names) and (bool(log.columns) or any(name in names for name in FIELDS["case"]))
+        return bool(names) and (bool(log.columns) or any(name in _USUAL for name in names))
 
     def header(self, log: LogFile) -> LogHeader:
         first = next(_rows(log), None)
@@ -79,10 +80,9 @@ class Table(LogFormat):
         return LogHeader(tool="table", task=log.path.stem, primary=columns.score_names[0])
 
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
-        columns = None
-        for number, row in _rows(log):
-            columns = columns or _TableColumns(log, row)
-            yield _TableRow(log, columns, number, row).trial()
+        first_repeat = next((0 for row in _table_rows(log) if not row.repeat), 1)
+        for row in _table_rows(log):
+            yield row.trial(first_repeat)
 
 
 class _TableColumns:
@@ -113,7 +113,11 @@ class _TableRow:
     def __init__(self, log: LogFile, columns: _TableColumns, number: int, row: Row) -> None:
         self._log, self._columns, self._number, self._row = log, columns, number, row
 
-    def trial(self) -> LoggedTrial:
+    @property
+    def repeat(self) -> int | None:
+        return self._whole("repeat")
+
+    def trial(self, first_repeat: int) -> LoggedTrial:
         case_id = self._text("case")
         if not case_id:
             raise self._error("case", "is empty")
@@ -132,7 +136,7 @@ class _TableRow:
                 self._text("group") or None,
             ),
             variant=self._text("variant") or self._log.path.stem,
-            repeat=self._whole("repeat"),
+            repeat=None if self.repeat is None else self.repeat - first_repeat,
             prompt=self._text("prompt") or self._text("input"),
             answer=None if error and not text else self._answer(text),
             failure=self._failure(error) if error else None,
@@ -200,6 +204,13 @@ class _TableRow:
 
     def _error(self, column: str, problem: str) -> BadInput:
         return self._log.error(f"line {self._number:,}: {column} {problem}")
+
+
+def _table_rows(log: LogFile) -> Iterator[_TableRow]:
+    columns = None
+    for number, row in _rows(log):
+        columns = columns or _TableColumns(log, row)
+        yield _TableRow(log, columns, number, row)
 
 
 def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:

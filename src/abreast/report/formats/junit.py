@@ -44,7 +44,7 @@ def finished(root: ElementTree.Element) -> str:
 
 
 def _refer(document: str) -> str:
-    """Reclassname unprintable characters by references.
+    """Replace unprintable characters by references.
 
     >>> _refer("<a>\\x9b</a>")
     '<a>&#x9b;</a>'
