@@ -824,6 +824,7 @@ def test_sizes_are_read(text: Any, size: int) -> None:
         ("{requests_per_minute: many}", "a number above 0"),
         ("{breaker: -1}", "a whole number from 0"),
         ("{targets: {simulatd: {parallel: 3}}}", 'did you mean "simulated"'),
+        ("{targets: {openai: {parallel: 3}}}", "(known: simulated)"),
         ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
     ],
 )

@@ -51,8 +51,7 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
     with contextlib.closing(prepare(experiment, options_of(args, started), args)) as prepared:
-        for gate in required:
-            gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
+        refuse_unknown_variants(required, prepared)
         if args.dry_run:
             dry_run(prepared)
             return 0
@@ -108,6 +107,11 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     else:
         say_problem("error", sentence)
     return int(not is_sound)
+
+
+def refuse_unknown_variants(required: Sequence[Gate], prepared: Prepared) -> None:
+    for gate in required:
+        gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
 
 
 def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
