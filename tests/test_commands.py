@@ -607,6 +607,28 @@ def test_a_crashing_scorer_keeps_answers_intact_and_can_be_fixed(folder: Folder)
     assert folder.sql("select count(score) s, avg(score) m from predictions") == [{"s": 24, "m": 1.0}]
 
 
+def test_scoring_that_outlasts_the_trials_is_announced(folder: Folder) -> None:
+    folder.cases(2)
+    folder.write(
+        "slow.py",
+        """
+import pathlib, time
+
+def score(case, answer):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    return 1.0
+""",
+    )
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [python:slow:score]\n")
+    run = folder.start("run", "spec.yaml")
+    assert run.stderr is not None
+    assert any("all trials are done; their answers are being scored" in line for line in run.stderr)
+    folder.write("go", "")
+    run.communicate()
+    assert run.returncode == 0
+
+
 def test_the_baseline_against_itself_finds_nothing(simulated: Folder) -> None:
     done = simulated.abreast("aa", "experiment.yaml")
     assert done.code == 0
