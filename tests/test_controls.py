@@ -251,8 +251,8 @@ REFUSED = {
     '{"paralel": 1}': 'set: unknown key "paralel" in limits (did you mean "parallel"?)',
     '{"parallel.openai": 1}': 'set: no target "openai"',
     '{"parallel": 9, "timeout": 5}': "set: timeout cannot change during a run",
-    "{}": "set: names no setting",
-    "7": "set: names no setting",
+    "{}": "set: missing setting",
+    "7": "set: missing setting",
 }
 
 

@@ -184,7 +184,7 @@ def test_two_runs_at_once_are_listed_and_followed_apart(folder: Folder, view: Vi
             expect(page.get_by_role("row", name=name)).to_contain_text("20 of 160")
         page.get_by_role("row", name="first").get_by_role("checkbox").check()
         page.get_by_role("button", name="Delete").click()
-        expect(page.get_by_role("dialog")).to_contain_text("is being executed. Stop it first")
+        expect(page.get_by_role("dialog")).to_contain_text("is running. Stop it first")
         expect(page.get_by_role("dialog").get_by_role("button", name="Delete")).to_have_count(0)
         page.keyboard.press("Escape")
         page.get_by_role("row", name="second").get_by_role("link").click()

@@ -140,7 +140,7 @@ class Controller:
     def _set(self, control: Control) -> str:
         before = self._limits.settings
         if not isinstance(control.value, Mapping) or not control.value:
-            raise BadInput("set: names no setting", "use NAME=VALUE, such as parallel=8")
+            raise BadInput("set: missing setting", "use NAME=VALUE, such as parallel=8")
         after = changed_limits(before, control.value, self._limits.target_names, "set")
         added = self._limits.change(after)
         limits = list(self._limits)

@@ -1,4 +1,4 @@
-"""The runs of the store with their costs and verdicts, which are computed once and again when rows were added."""
+"""The runs of the store with their costs and verdicts, which are recomputed only if rows were added."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from abreast.report.words.variant_figures import share
 from abreast.store import Store
 from abreast.view.reading import StoreReader
 
-REFRESH_S = 0.5  # between two looks at the store
-SHARE = 0.1  # of the time
-WAIT_S = 1.0  # for a change
+REFRESH_S = 0.5  # between two readings of the store
+SHARE = 0.1  # of the time, spent on reading and analysing
+WAIT_S = 1.0  # for a change in the store
 RETRY_S = 5.0  # after an analysis that failed
 ALIVE_S = 10.0  # between two signs of life to pages
 
-_FAILED = ("failed",)  # the version of a verdict that could not be computed
+_FAILED = ("failed",)  # version of a verdict that could not be computed
 
 
 class VariantOutcome(NamedTuple):
-    """The verdict on one variant, in short."""
+    """The verdict on one variant, abbreviated."""
 
     word: str  # empty if the run compares nothing
     variant: str
@@ -82,9 +82,9 @@ class RunList:
         self._analyst = StoreReader(reader.address, reader.engine, threads=1, name="abreast-verdicts")
         self._reading = threading.Lock()
         self._totals: dict[str, tuple[tuple[object, ...], RunTotals]] = {}
-        self._lock = threading.Lock()  # of the following
+        self._lock = threading.Lock()  # guards the following
         self._verdicts: dict[str, tuple[tuple[object, ...], RunVerdict]] = {}
-        self._due: dict[str, float] = {}  # when a run that is executed may be analysed again
+        self._due: dict[str, float] = {}  # when a running run may be analysed again
         self._wanted: dict[str, ListedRun] = {}
         self._is_analysing = False
         self._listeners: set[asyncio.Event] = set()
@@ -93,7 +93,7 @@ class RunList:
         self._problem: Exception | None = None
 
     async def runs(self) -> list[ListedRun]:
-        """All runs, the newest first, as they are now."""
+        """Read all runs, newest first."""
         return await self._reader.read(self._read)
 
     def _read(self, store: Store) -> list[ListedRun]:
@@ -120,7 +120,7 @@ class RunList:
     # -- verdicts --------------------------------------------------------------------------------------------------
 
     def want_verdicts(self, runs: Iterable[ListedRun]) -> int:
-        """Compute verdicts that are missing or outdated, the first one first; return how many are missing."""
+        """Compute missing and outdated verdicts, in order; return how many are missing."""
         now, missing, wanted = time.monotonic(), set(), {}
         with self._lock:
             for run in runs:
@@ -149,7 +149,7 @@ class RunList:
             version, verdict = _version_of_verdict(run.state), RunVerdict()
             try:
                 verdict = _verdict(store, run.name)
-            except Exception as error:  # noqa: BLE001 - the list says so, and looks again
+            except Exception as error:  # noqa: BLE001 - the list shows it, and tries again
                 version, verdict = _FAILED, RunVerdict(note=_problem(error))
             ended = time.monotonic()
             with self._lock:
@@ -161,15 +161,15 @@ class RunList:
                     loop.call_soon_threadsafe(loop.call_later, RETRY_S + 0.1, self._notify)
 
     def with_verdicts(self, runs: Iterable[ListedRun]) -> list[ListedRun]:
-        """The runs with the verdicts that are known by now."""
+        """Return the runs with the verdicts computed so far."""
         with self._lock:
-            known = {name: verdict for name, (_, verdict) in self._verdicts.items()}
-        return [replace(run, verdict=known.get(run.name)) for run in runs]
+            verdicts = {name: verdict for name, (_, verdict) in self._verdicts.items()}
+        return [replace(run, verdict=verdicts.get(run.name)) for run in runs]
 
     # -- pages that stay current -----------------------------------------------------------------------------------
 
     async def updates(self) -> AsyncGenerator[list[ListedRun] | Exception | None]:
-        """Yield the runs at once and whenever something changed, or why they cannot be read; None as a sign of life."""
+        """Yield the runs at once and after each change, or why they cannot be read; None as a sign of life."""
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
@@ -189,7 +189,7 @@ class RunList:
             self._listeners.discard(changed)
 
     async def _watch(self) -> None:
-        """Look at the store while a page is open."""
+        """Follow the store while a page is open."""
         try:
             await self._follow()
         finally:
@@ -204,13 +204,13 @@ class RunList:
                 runs = await self._watcher.read(self._read)
             except Exception as error:  # noqa: BLE001 - such as a server that cannot be reached: look again
                 problem = error
-            is_due = any(run.is_running for run in runs)  # for a verdict that was put off
+            is_due = any(run.is_running for run in runs)  # a verdict was postponed
             if is_due or runs != self._runs or str(problem) != str(self._problem):
                 self._runs, self._problem = runs, problem
                 self._notify()
             took = time.monotonic() - began
             await asyncio.sleep(max(REFRESH_S, took / SHARE))
-            with suppress(Exception):  # the next look tells
+            with suppress(Exception):  # the next reading reports it
                 await self._watcher.read(_wait_for_change)
 
     def _notify(self) -> None:

@@ -23,7 +23,7 @@ function morphChildren(element, fresh) {
   while (element.childNodes.length > wanted.length) element.lastChild.remove();
 }
 
-// The children that stay, by their key. Those that go are removed first, so that the others need not move.
+// Returns the children to keep, by key. Removes the others first, so that these need not move.
 function keyed(element, wanted) {
   const keys = new Set(wanted.map((node) => node.dataset?.key).filter(Boolean));
   const stay = new Map();

@@ -1,4 +1,4 @@
-// The panel with one trial over the page of a run. Which trial is open is part of the address: `trial=POSITION`.
+// The panel with one trial over the page of a run. The address contains the open trial: `trial=POSITION`.
 
 import { morph } from "./morph.js";
 import { get } from "./requests.js";

@@ -4,7 +4,7 @@ import { morph } from "./morph.js";
 import { announce, get, post } from "./requests.js";
 
 const BLOCK = 20_000; // characters
-const AUTHOR = "abreast-label-author"; // in the browser's storage: who labels
+const AUTHOR = "abreast-label-author"; // the labeller's name in the browser's storage
 
 export function author() {
   try {
@@ -18,7 +18,7 @@ export function rememberAuthor(name) {
   try {
     localStorage.setItem(AUTHOR, name);
   } catch {
-    // without storage, the account of the server labels
+    // without storage, labels are attributed to the server's account
   }
 }
 
