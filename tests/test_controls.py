@@ -110,7 +110,7 @@ def test_every_control_becomes_an_event_that_says_who_and_when() -> None:
 
 def test_a_control_after_the_last_trial_is_refused() -> None:
     log = execute(parallel=4)
-    assert log.answers == [ControlAnswer("not applied: nothing is left to execute", False)]
+    assert log.answers == [ControlAnswer("not applied: nothing remains to be executed", False)]
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], int]] = [

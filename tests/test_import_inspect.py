@@ -123,7 +123,7 @@ def test_conversations_choices_graders_and_dictionaries_of_scores(folder: Folder
     [
         ("cancelled", 11, "cancelled in Inspect"),
         ("failed", 16, "Inspect stopped with an error: "),
-        ("killed", 10, "Inspect did not finish this log: it was killed, or still runs"),
+        ("killed", 10, "Inspect did not finish this log: it was killed, or is still running"),
     ],
 )
 def test_partial_logs_are_incomplete_runs(folder: Folder, name: str, trials: int, reason: str) -> None:
@@ -213,7 +213,7 @@ def test_a_truncated_archive_is_refused(folder: Folder) -> None:
     done = folder.abreast("import", "cut.eval")
     assert done.code == 2
     assert "cut.eval: the archive is damaged or truncated" in done.err
-    assert "help: copy it again from where it was written" in done.err
+    assert "help: copy it again from its source" in done.err
 
 
 def test_a_damaged_member_is_refused(folder: Folder) -> None:
@@ -239,7 +239,7 @@ def test_a_sample_that_inspect_would_not_write_is_named(folder: Folder, bad: dic
     write_log(folder, sample(), bad)
     done = folder.abreast("import", "log.json")
     assert done.code == 2
-    assert "not as Inspect writes it" in done.err
+    assert "not in the format of Inspect" in done.err
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def _label(
 ) -> dict[str, Any]:
     source = open_source(store, store.run(name)["run"], by)
     if item > source.total:
-        raise BadInput(f"no case {item}: there are {source.total} to label")
+        raise BadInput(f"no case {item}: there are {source.total} cases to label")
     with_names = with_names and not source.is_sample
     answers = source.item(item - 1, with_names).answers
     answer = next((answer for answer in answers if answer.token == token), None)
