@@ -121,7 +121,7 @@ def _compare(workflow: Workflow, result: dict[str, Any]) -> tuple[_Report | None
     """Compare with the last run on the base branch; without a comparison, return why as Markdown."""
     branch, base = workflow.branch, _base_run(workflow, result)
     if base is None:
-        why = f"There is no finished run of the branch {branch} to compare with."
+        why = f"The branch {branch} has no finished run to compare with."
         return None, _explain(f"{why} Run the workflow on pushes to it as well.")
     words = ["compare", base, result["run"], *_store(workflow), "--margin", str(result["margin"] or 0)]
     words += [word for line in _requirements() for word in ("--fail-if", line)]

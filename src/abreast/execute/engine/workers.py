@@ -155,7 +155,7 @@ class SharedThread(Threads):
 
 
 class Process:
-    """One worker process, in a session of its own so that its children die with it."""
+    """One worker process, in its own session so that its children die with it."""
 
     def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
         self._process, self._pipe = process, pipe
@@ -302,7 +302,7 @@ def serve(pipe: Connection, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Tie this process to the driver: in a session of its own, and on Linux with a signal when the parent dies."""
+    """Tie this process to the driver: start a session, and on Linux request a signal for when the parent dies."""
     with contextlib.suppress(OSError):
         os.setsid()
     if sys.platform == "linux":

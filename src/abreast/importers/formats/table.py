@@ -180,7 +180,7 @@ class _TableRow:
         return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def _problem(self, field: str) -> str:
-        """Return the text of an error field; empty if it says that there is no error."""
+        """Return the text of an error field; empty if the text means "no error"."""
         text = self._text(field)
         return "" if text.strip().lower() in _NOTHING else text
 

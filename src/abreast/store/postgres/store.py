@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL database, in a schema of its own."""
+"""A store in a PostgreSQL database, in the schema `abreast`."""
 
 from __future__ import annotations
 

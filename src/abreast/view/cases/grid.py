@@ -232,9 +232,9 @@ def _ranks(texts: Sequence[str]) -> Ints:
 
 
 def _mean(values: Floats, axis: int | tuple[int, ...]) -> Floats:
-    known = ~np.isnan(values)
-    count = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
+    is_number = ~np.isnan(values)
+    count = is_number.sum(axis=axis)
+    total = np.where(is_number, values, 0.0).sum(axis=axis)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 

@@ -147,15 +147,15 @@ class RunFollower:
         self._analysis_due = time.monotonic() + max(RETRY_S if self._must_retry else REFRESH_S, took / ANALYSIS_SHARE)
         self._publish(fragments, revision)
 
-    def update_since(self, seen: dict[str, Markup], known: Revision) -> Update:
-        """Return the fragments that a page lacks; `known` is the revision that it had before it connected."""
+    def update_since(self, seen: dict[str, Markup], since: Revision) -> Update:
+        """Return the fragments that a page lacks; `since` is the revision it had before it connected."""
         fragments = self.fragments()
         changed = {}
         for name, fragment in fragments.items():
             has_seen = seen.get(name) == fragment.html
             is_timed = name in sections.TIMED or (name in sections.RESULTS and not self._was_running)
             is_known = (
-                name not in seen and not is_timed and known != Revision() and not is_newer(fragment.revision, known)
+                name not in seen and not is_timed and since != Revision() and not is_newer(fragment.revision, since)
             )
             if not has_seen and not is_known:
                 changed[name] = fragment.html
@@ -186,7 +186,7 @@ class Followers:
         self._expire_later(run)
         return self._active[run]
 
-    async def updates(self, run: str, known: Revision) -> AsyncGenerator[Update | None]:
+    async def updates(self, run: str, since: Revision) -> AsyncGenerator[Update | None]:
         """Yield changed fragments as they change; None if nothing has changed for a while."""
         follower, loop, changed = self.of(run), asyncio.get_running_loop(), asyncio.Event()
         self._watchers[run] = self._watchers.get(run, 0) + 1
@@ -201,7 +201,7 @@ class Followers:
                         yield None
                         continue
                     changed.clear()
-                    if (update := follower.update_since(seen, known)).fragments:
+                    if (update := follower.update_since(seen, since)).fragments:
                         yield update
         finally:
             self._watchers[run] -= 1

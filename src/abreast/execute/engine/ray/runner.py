@@ -1,4 +1,4 @@
-"""The runner: the one actor on a node, with a local engine in a thread of its own.
+"""The runner: the only actor on a node, with a local engine in a separate thread.
 
 Ray's calls arrive on the actor's loop, which a user's code cannot block. When the driver is gone, the runner ends
 everything that it started, and then itself.
