@@ -186,8 +186,8 @@ def test_ids_that_are_no_ids_are_refused(folder: Folder) -> None:
     folder.write("rows2.csv", "kind,variant,score\n" + "math,a,1\n" * 100 + "".join(f"c{n},a,1\n" for n in range(100)))
     done = folder.abreast("import", "rows2.csv", "--map", "case=kind")
     assert done.code == 2
-    assert "200 trials of 101 cases, and 100 of them of one case and variant" in done.err
-    assert "each case needs an id of its own" in done.err
+    assert "200 trials of 101 cases, 100 of them of one case and variant" in done.err
+    assert "each case needs a distinct id" in done.err
 
 
 def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:

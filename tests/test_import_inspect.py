@@ -186,7 +186,7 @@ def test_ids_of_samples_may_contain_slashes(folder: Folder) -> None:
         ({"version": 3}, "log.json: version 3 of the Inspect log format; versions 1 and 2 are supported"),
         ({"version": None}, "log.json: version None of the Inspect log format"),
         ({"eval": {**header()["eval"], "shards": {"selection": "ids"}}}, "a sharded log"),
-        ({"eval": {**header()["eval"], "dataset": {"samples": 10**12}}}, "1,000,000,000,000 cases were planned"),
+        ({"eval": {**header()["eval"], "dataset": {"samples": 10**12}}}, "1,000,000,000,000 planned cases"),
     ],
 )
 def test_a_log_of_an_unknown_version_is_refused(folder: Folder, changes: dict[str, Any], message: str) -> None:

@@ -187,7 +187,7 @@ def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resour
         assert command.returncode == 0, out + err
     retried = experiments.events("trial_retried")
     assert {event["error_kind"] for event in retried} == {"resources"}
-    assert "memory of the node was short" in retried[0]["error"]
+    assert "the node was short of memory" in retried[0]["error"]
     assert len(retried) == sum(event["in_flight"] for event in experiments.events("node_lost"))
     assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
     assert "warning" not in err, "a runner that was still starting at the end of the run ends quietly"

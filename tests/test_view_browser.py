@@ -123,7 +123,7 @@ def test_a_run_in_progress_is_followed(folder: Folder, view: View, browser: Brow
         expect(figure(page, "in flight")).to_have_text("4")
         run.let_pass(130)
         expect(figure(page, "trials")).to_have_text("130 of 160")
-        expect(page.get_by_text("this verdict is valid at every look")).to_be_visible()
+        expect(page.get_by_text("this verdict is valid however often you look")).to_be_visible()
         expect(page.locator(".sentence")).to_contain_text("steps is better than short")
         expect(page.locator("figcaption", has_text="The interval as cases were added")).to_be_visible()
         picture(page, "run")
