@@ -110,7 +110,7 @@ function fit() {
 // -- loading ---------------------------------------------------------------------------------------------------------
 
 // Returns the range of rows to hold: the visible ones and more, mostly in the direction of scrolling.
-function heldRange() {
+function rangeToHold() {
   const { first, count } = visible();
   const from = Math.max(0, first - Math.ceil(count * (direction < 0 ? 2 : 1)));
   return [from, Math.min(order ? reachable() : Infinity, from + 4 * count)];
@@ -119,7 +119,7 @@ function heldRange() {
 async function load(isRefresh = false) {
   loading?.abort();
   const request = (loading = new AbortController());
-  const range = heldRange();
+  const range = rangeToHold();
   let [from, to] = range;
   while (!isRefresh && order && from < to && rows.has(from)) from += 1;
   while (!isRefresh && order && from < to && rows.has(to - 1)) to -= 1;

@@ -34,7 +34,7 @@ NO_NODES_NOTICE_S, NO_NODES_S = 5.0, 60.0  # without a node: until a warning, an
 
 @dataclass
 class RunCalls:
-    """Callbacks of the run, which it passes to `Engine.limits`."""
+    """Callbacks of the run, set by `RayEngine.limits` and `RayEngine.begin`."""
 
     emit: Callable[..., Any] = lambda *_, **__: None
     stop: Callable[[str, str, str], None] = lambda *_: None
