@@ -18,9 +18,8 @@ from test_import import figures, imported, verdicts
 
 LOGS = Path(__file__).parent / "logs" / "inspect"
 OURS = """\
-import os, sys
-sys.path.insert(0, os.environ["FOREIGN_LOGS"])
-from questions import BY_TEXT, Overloaded, reply
+import os
+from tools.foreign_logs.questions import BY_TEXT, Overloaded, reply
 from abreast.errors import Transient
 
 class Repeats:
@@ -37,9 +36,8 @@ def answer(case, model):
 
 
 @pytest.fixture
-def ours(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> str:
+def ours(folder: Folder) -> str:
     """Our own run of the same questions, models and replies."""
-    monkeypatch.setenv("FOREIGN_LOGS", str(Path(questions.__file__).parent))
     lines = [{"id": item.id, "input": item.text, "expected": item.expected} for item in questions.QUESTIONS]
     folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     folder.write("canned.py", OURS)

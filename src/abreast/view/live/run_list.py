@@ -85,7 +85,7 @@ class RunList:
         self._lock = threading.Lock()  # guards the following
         self._verdicts: dict[str, tuple[tuple[object, ...], RunVerdict]] = {}
         self._due: dict[str, float] = {}  # when a running run may be analysed again
-        self._wanted: dict[str, ListedRun] = {}
+        self._queue: dict[str, ListedRun] = {}
         self._is_analysing = False
         self._listeners: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -119,9 +119,9 @@ class RunList:
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
-    def want_verdicts(self, runs: Iterable[ListedRun]) -> int:
+    def request_verdicts(self, runs: Iterable[ListedRun]) -> int:
         """Compute missing and outdated verdicts, in order; return how many are missing."""
-        now, missing, wanted = time.monotonic(), set(), {}
+        now, missing, outdated = time.monotonic(), set(), {}
         with self._lock:
             for run in runs:
                 version, verdict = self._verdicts.get(run.name, ((), None))
@@ -129,9 +129,9 @@ class RunList:
                     missing.add(run.name)
                 is_due = now >= self._due.get(run.name, 0) or not (run.is_running or version == _FAILED)
                 if version != _version_of_verdict(run.state) and is_due:
-                    wanted[run.name] = run
-            self._wanted = wanted | {key: run for key, run in self._wanted.items() if key not in wanted}
-            must_start = bool(self._wanted) and not self._is_analysing
+                    outdated[run.name] = run
+            self._queue = outdated | {key: run for key, run in self._queue.items() if key not in outdated}
+            must_start = bool(self._queue) and not self._is_analysing
             self._is_analysing = self._is_analysing or must_start
         if must_start:
             self._analyst.submit(self._analyse, asyncio.get_running_loop())
@@ -140,11 +140,11 @@ class RunList:
     def _analyse(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             with self._lock:
-                run = next(iter(self._wanted.values()), None)
+                run = next(iter(self._queue.values()), None)
                 if run is None:
                     self._is_analysing = False
                     return
-                self._wanted.pop(run.name)
+                self._queue.pop(run.name)
             began = time.monotonic()
             version, verdict = _version_of_verdict(run.state), RunVerdict()
             try:
@@ -219,7 +219,7 @@ class RunList:
 
     def close(self) -> None:
         with self._lock:
-            self._wanted.clear()
+            self._queue.clear()
         self._watcher.close()
         self._analyst.close()
 

@@ -140,7 +140,7 @@ def _listing(run_list: RunList, choice: RunChoice, runs: list[ListedRun]) -> Mar
     pages = max(1, -(-len(ordered) // PAGE))
     page = min(choice.page, pages)
     rows = ordered[(page - 1) * PAGE : page * PAGE]
-    missing = run_list.want_verdicts([*rows, *runs] if choice.needs_verdicts else rows)
+    missing = run_list.request_verdicts([*rows, *runs] if choice.needs_verdicts else rows)
     template = environment().get_template("sections/listing.html.j2")
     return Markup(
         template.render(
