@@ -17,15 +17,17 @@ from abreast import Experiment
 from abreast.analyse.decision.interim import why_no_verdict_yet
 from abreast.analyse.run import Analysis, analyse
 from abreast.errors import StoreError
+from abreast.model import Answer, Case, Outcome
 from abreast.report.words.verdict_sentence import verdict_lines
 from abreast.store import Store, open_store
 from abreast.store.queries.changes import Revision
 from abreast.store.queries.runs import StoredEvent
 from abreast.view.live import follower, sections
-from abreast.view.live.follower import is_newer
+from abreast.view.live.run_progress import RunProgress
 from abreast.view.live.timeline import limit_events, picture, words
 from conftest import Folder
 from test_controls import start
+from test_view_cases import RunWriter
 from view_server import LivePage, live_page
 
 OWNER = {"place": "another machine|1", "pid": 1}  # alive as long as its heartbeat
@@ -150,6 +152,16 @@ def test_a_page_that_reconnects_gets_what_changed_and_no_old_progress(complete: 
     with live_page(copy) as page, page.stream(f"{run}/stream", Last_Event_ID=watcher.last_id) as events:
         after_restart = Watcher(events)
         assert "one more thing" in after_restart.until("events", "one more thing")
+
+
+def test_a_page_that_knows_more_than_the_store_gets_everything(complete: Path) -> None:
+    """As after the restoration of an older copy of the store."""
+    with live_page(complete) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream", Last_Event_ID=str(Revision(*[10**6] * 5))) as events:
+            watcher = Watcher(events)
+            watcher.until("progress", "80 of 80")
+            watcher.until("facts", "complete")
 
 
 def test_a_revision_that_no_store_wrote_is_refused(complete: Path) -> None:
@@ -283,10 +295,20 @@ def test_a_case_counts_while_the_run_is_executed_only_when_it_is_scored(tmp_path
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_revision_is_newer_if_any_of_its_tables_grew() -> None:
-    assert is_newer(Revision(1, 0, 0, 0, 0), Revision())
-    assert is_newer(Revision(0, 2, 0, 0, 1), Revision(5, 2, 9, 9, 0))
-    assert not is_newer(Revision(1, 2, 3, 4, 5), Revision(1, 2, 3, 4, 5))
+def test_the_rate_of_slow_trials_is_taken_from_several_of_them(tmp_path: Path) -> None:
+    with open_store(tmp_path / "results.db") as store:
+        run = RunWriter(store, "calm-1", ["one", "two"], 1, 50)
+        progress = RunProgress(store, int(store.run("calm-1")["run_id"]), 100)
+        progress.update(store, 0.0)
+        assert progress.rate() is None
+        for position in range(40):
+            case, answer = Case(f"c{position // 2}", "q"), Outcome("ok", Answer("yes"))
+            run.write(position, case, answer, {"exact": 1.0}, "question")
+            progress.update(store, 60.0 * (position + 1))
+            assert progress.rate() == pytest.approx(1 / 60)
+        progress.update(store, 60.0 * 41)
+        assert progress.rate() == pytest.approx(1 / 60, rel=0.2), "of the last ten, and the time since"
+        run.finish()
 
 
 def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:

@@ -12,7 +12,7 @@ from abreast.store import Store
 from abreast.store.queries.changes import MOST_CHANGES, Revision
 from abreast.store.queries.runs import StoredEvent
 
-RATE_OVER_S = 15.0
+RATE_OVER_S, RATE_OVER_TRIALS = 15.0, 10  # the rate is that of the last trials: at least so long, and so many
 _OUTCOMES = ("ok", "own failure", "infrastructure", "skipped", "cancelled")
 
 
@@ -42,7 +42,8 @@ class RunProgress:
         self._reused = np.zeros(planned, dtype=np.bool_)
         self._cost = np.zeros(planned)
         self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
-        self._recent: deque[tuple[float, int]] = deque()
+        self._now = 0.0
+        self._recent: deque[tuple[float, int]] = deque()  # when trials had been executed, and how many
         self.events: list[StoredEvent] = []
         self._load(store)
 
@@ -74,10 +75,14 @@ class RunProgress:
         if self.revision.events < last.events:
             self.events = store.queries.events(self._run_id)  # all, because a revision may be older than its rows
         self.revision = last
-        if not self._recent or now - self._recent[-1][0] >= 0.2:
-            self._recent.append((now, self.executed))
-            while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
-                self._recent.popleft()
+        self._now, executed = now, self.executed
+        if not self._recent or executed != self._recent[-1][1]:
+            self._recent.append((now, executed))
+        while len(self._recent) > 1:
+            begin, before = self._recent[1]
+            if now - begin < RATE_OVER_S or executed - before < RATE_OVER_TRIALS:
+                break
+            self._recent.popleft()
 
     def _set(
         self,
@@ -133,8 +138,6 @@ class RunProgress:
         return float(self._cost.sum())
 
     def rate(self) -> float | None:
-        """Trials per second; None if it is not known yet."""
-        if len(self._recent) < 2 or self._recent[-1][0] - self._recent[0][0] < 1.0:
-            return None
-        (begin, before), (end, after) = self._recent[0], self._recent[-1]
-        return max(0.0, (after - before) / (end - begin))
+        """Trials per second; None until a trial was executed after the first look."""
+        (begin, before), (_, after) = self._recent[0], self._recent[-1]
+        return (after - before) / (self._now - begin) if after > before and self._now - begin >= 1.0 else None
