@@ -250,6 +250,7 @@ REFUSED = {
     '{"budget_usd": -1}': "set: limits.budget_usd must be a number above 0, got -1",
     '{"paralel": 1}': 'set: unknown key "paralel" in limits (did you mean "parallel"?)',
     '{"parallel.openai": 1}': 'set: no target "openai"',
+    '{"parallel.": 1}': 'set: no target ""',
     '{"parallel": 9, "timeout": 5}': "set: timeout cannot change during a run",
     "{}": "set: names no setting",
     "7": "set: names no setting",
@@ -423,6 +424,8 @@ def test_a_controller_notices_that_the_driver_died(slow: Folder) -> None:
 
 
 BAD_WORDS = {
+    "": "required: RUN, ACTION\n",
+    "latest pause": "see `abreast report",
     "latest jump": "invalid choice",
     "latest pause parallel=8": "pause takes no settings",
     "latest set": "set needs NAME=VALUE",

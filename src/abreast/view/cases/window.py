@@ -260,11 +260,12 @@ def _columns(grid: CaseGrid, selection: CaseSelection) -> list[GridColumn]:
 
 def _filters(grid: CaseGrid) -> dict[str, list[tuple[str, str]]]:
     winners = [(str(index), name) for index, name in enumerate(grid.variants)]
+    first, *others = grid.score_names or [""]
     is_compared = len(grid.variants) > 1 and bool(grid.score_names)
     return {
         "tag": [(f"{key}={value}",) * 2 for key, values in grid.known_tags().items() for value in values],
         "status": list(STATUSES.items()),
         "winner": [*winners, ("tie", "tie"), ("none", "not comparable")] if is_compared else [],
         "error": [(kind, kind.replace("_", " ")) for kind in sorted(grid.error_kinds)],
-        "score": [(name, name) for name in grid.score_names] if len(grid.score_names) > 1 else [],
+        "score": [("", first), *((name, name) for name in others)] if others else [],
     }

@@ -1,7 +1,7 @@
 // The list of runs: filters and sorting are in the address, rows arrive as server-sent events.
 
 import { morph } from "./morph.js";
-import { announce, post } from "./requests.js";
+import { announce, get, post } from "./requests.js";
 
 const listing = document.querySelector('[data-section="listing"]');
 const connection = document.querySelector(".connection");
@@ -103,9 +103,7 @@ unselect.addEventListener("click", () => { selected.clear(); showSelection(); })
 remove?.addEventListener("click", async () => {
   const text = document.getElementById("deletion-text");
   try {
-    const response = await fetch(`/deletion?${selection()}`);
-    if (!response.ok) throw new Error((await response.json()).message);
-    morph(text, await response.text());
+    morph(text, await get(`/deletion?${selection()}`));
   } catch (error) {
     text.textContent = error.message;
   }
