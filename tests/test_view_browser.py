@@ -223,6 +223,31 @@ def test_a_page_recovers_when_the_server_comes_back_and_has_missed_nothing(
         expect(runs.locator("tbody td[data-title=verdict]")).to_contain_text("better steps")
 
 
+def test_hidden_tabs_hold_no_connection_and_miss_nothing(folder: Folder, view: View, browser: Browser) -> None:
+    def set_hidden(page: Page, is_hidden: bool) -> None:
+        page.evaluate(
+            """isHidden => {
+              Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }""",
+            is_hidden,
+        )
+
+    prepare(folder)
+    with active_run(folder, passes=20) as run:
+        server = view()
+        first = browser.open(server.url("/runs/latest"))
+        for path in ["/", "/runs/latest"] * 4:  # a browser has six connections to a server, for all tabs
+            set_hidden(first, True)
+            tab = first.context.new_page()
+            tab.goto(server.url(path))
+            expect(tab.get_by_text("20 of 160").first).to_be_visible()
+            set_hidden(tab, True)
+        run.let_pass(40)
+        set_hidden(first, False)
+        expect(figure(first, "trials")).to_have_text("40 of 160")
+
+
 # -- the list of runs --------------------------------------------------------------------------------------------------
 
 

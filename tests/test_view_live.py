@@ -18,7 +18,7 @@ from abreast.analyse.decision.interim import why_no_verdict_yet
 from abreast.analyse.run import Analysis, analyse
 from abreast.errors import StoreError
 from abreast.model import Answer, Case, Outcome
-from abreast.report.words.verdict_sentence import verdict_lines
+from abreast.report.words.verdict_sentence import not_run_line, verdict_lines
 from abreast.store import Store, open_store
 from abreast.store.queries.changes import Revision
 from abreast.store.queries.runs import StoredEvent
@@ -256,6 +256,7 @@ def test_a_run_with_few_planned_cases_shows_scores_without_a_verdict_until_it_en
     assert "No verdict before the run ends" in shown
     assert re.search(r"\d+\.\d% a", shown) or re.search(r"a \d+\.\d%", shown)
     assert "better" not in shown
+    assert not_run_line(replace(running, stored=100)) == "18 of 118 trials are not run yet"
     assert not why_no_verdict_yet(replace(running, run={**running.run, "status": "complete"}))
 
 

@@ -2,9 +2,9 @@
 
 import { morph } from "./morph.js";
 import { announce, get, post } from "./requests.js";
+import { follow } from "./stream.js";
 
 const listing = document.querySelector('[data-section="listing"]');
-const connection = document.querySelector(".connection");
 const filters = document.getElementById("filters");
 const compare = document.getElementById("compare");
 const remove = document.getElementById("delete"); // missing in a read-only page
@@ -13,21 +13,12 @@ const chosen = document.getElementById("chosen");
 const hint = chosen.textContent;
 const dialog = document.getElementById("deletion");
 const selected = new Set();
-let source;
 let typing;
 
 // -- rows ---------------------------------------------------------------------------------------------------------------
 
-function follow() {
-  source?.close();
-  source = new EventSource(`/stream${location.search}`);
-  source.addEventListener("open", () => { connection.hidden = true; });
-  source.addEventListener("sections", (event) => update(JSON.parse(event.data)));
-  source.addEventListener("error", ({ target }) => {
-    if (target !== source) return;
-    connection.hidden = false;
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
-  });
+function load() {
+  follow(`/stream${location.search}`, update);
 }
 
 function update(sections) {
@@ -42,7 +33,7 @@ function update(sections) {
 function go(address, isNew) {
   if (isNew) history.pushState(null, "", address);
   else history.replaceState(null, "", address);
-  follow();
+  load();
 }
 
 function filtered() {
@@ -54,7 +45,7 @@ function filtered() {
 function restore() {
   const query = new URLSearchParams(location.search);
   for (const field of filters.querySelectorAll("input, select")) field.value = query.get(field.name) ?? "";
-  follow();
+  load();
 }
 
 filters.addEventListener("submit", (event) => { event.preventDefault(); go(filtered(), true); });
@@ -128,8 +119,6 @@ dialog.addEventListener("click", async ({ target }) => {
   }
 });
 
-addEventListener("pagehide", () => source.close());
-addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 for (const box of listing.querySelectorAll('input[name="runs"]:checked')) selected.add(box.value);
 showSelection();
-follow();
+load();
