@@ -203,6 +203,24 @@ def test_a_store_that_is_replaced_by_another_file_is_read_anew(tmp_path: Path) -
         assert opened.rows("SELECT COUNT(*) FROM scores WHERE name = 'human'") == [(0,)]
 
 
+def test_a_store_that_is_replaced_by_an_older_copy_is_read_anew(complete: Path, tmp_path: Path) -> None:
+    copy, older = tmp_path / "results.db", tmp_path / "older.db"
+    for path in (copy, older):
+        path.write_bytes(complete.read_bytes())
+    with open_store(older) as store, store.change() as connection:
+        for table in ("scores", "payloads", "trials"):
+            connection.execute(f"DELETE FROM {table} WHERE position >= 40")
+    with live_page(copy) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        assert page.get(f"{run}/cases").json["summary"] == "80 cases"
+        with page.stream(f"{run}/stream") as events:
+            watcher = Watcher(events)
+            watcher.until("progress", "a 80 of 80")
+            older.replace(copy)
+            watcher.until("progress", "a 20 of 80")
+        assert page.get(f"{run}/cases").json["summary"] == "20 of 80 cases so far"
+
+
 def test_a_failed_analysis_is_repeated(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 

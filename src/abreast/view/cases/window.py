@@ -134,7 +134,7 @@ class CaseGrids:
         meta = store.run(run)
         with self._lock:
             grid = self._grids.pop(meta["run"], None)
-            if grid is None or any(grid.run[name] != meta[name] for name in _PLAN):
+            if grid is None or any(grid.run[name] != meta[name] for name in _PLAN) or not grid.is_part_of(store):
                 grid = CaseGrid(store, meta)
             self._grids[meta["run"]] = grid
             grid.run = meta

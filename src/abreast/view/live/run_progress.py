@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from abreast.store import Store
-from abreast.store.queries.changes import MOST_CHANGES, Revision
-from abreast.store.queries.runs import StoredEvent
+from abreast.store.queries.changes import MOST_CHANGES
 
 RATE_OVER_S, RATE_OVER_TRIALS = 15.0, 10  # the rate is that of the last trials: at least so long, and so many
 _OUTCOMES = ("ok", "own failure", "infrastructure", "skipped", "cancelled")
@@ -34,20 +33,18 @@ class RunProgress:
     """The outcomes of a run's trials, and its events, kept up to date."""
 
     def __init__(self, store: Store, run_id: int, planned: int) -> None:
-        self.revision = Revision()
         self._run_id = run_id
         self._variants = [variant.name for variant in store.queries.variants(run_id)]
         self._planned = planned
-        self._outcome = np.full(planned, -1, dtype=np.int8)  # index in `_OUTCOMES`
-        self._reused = np.zeros(planned, dtype=np.bool_)
-        self._cost = np.zeros(planned)
-        self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
-        self._now = 0.0
-        self._recent: deque[tuple[float, int]] = deque()  # when trials had been executed, and how many
-        self.events: list[StoredEvent] = []
         self._load(store)
 
     def _load(self, store: Store) -> None:
+        self._outcome = np.full(self._planned, -1, dtype=np.int8)  # index in `_OUTCOMES`
+        self._reused = np.zeros(self._planned, dtype=np.bool_)
+        self._cost = np.zeros(self._planned)
+        self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
+        self._now = 0.0
+        self._recent: deque[tuple[float, int]] = deque()  # when trials had been executed, and how many
         self.revision = store.queries.revision(self._run_id)
         self.events = store.queries.events(self._run_id)
         columns = store.queries.trial_columns(self._run_id)
@@ -62,6 +59,8 @@ class RunProgress:
     def update(self, store: Store, now: float) -> None:
         """Read what was added since the last update. `now` is in seconds by a monotonic clock."""
         last = store.queries.revision(self._run_id)
+        if not last.reaches(self.revision):
+            self._load(store)
         while self.revision.trials < last.trials:
             rows = store.queries.trials_since(self._run_id, str(self.revision))
             for row in rows:
