@@ -1,4 +1,4 @@
-"""The progress of a run, counted from the rows that were added since the last look."""
+"""The progress of a run, updated from the rows added since the last update."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RunProgress:
             self._set(*row)
 
     def update(self, store: Store, now: float) -> None:
-        """Read what was added since the last update. `now` is in seconds by a monotonic clock."""
+        """Read the rows added since the last update. `now` is in seconds on a monotonic clock."""
         last = store.queries.revision(self._run_id)
         if not last.reaches(self.revision):
             self._load(store)
@@ -72,7 +72,7 @@ class RunProgress:
                 break
             self.revision = self.revision._replace(trials=rows[-1]["seq"])
         if self.revision.events < last.events:
-            self.events = store.queries.events(self._run_id)  # all, because a revision may be older than its rows
+            self.events = store.queries.events(self._run_id)  # all, because a revision may lag behind its rows
         self.revision = last
         self._now, executed = now, self.executed
         if not self._recent or executed != self._recent[-1][1]:
@@ -133,10 +133,10 @@ class RunProgress:
 
     @property
     def cost_usd(self) -> float:
-        """What the trials cost, without reused ones, those that a subscription pays, and retried attempts."""
+        """Cost of the trials, without reused ones, those paid by a subscription, and retried attempts."""
         return float(self._cost.sum())
 
     def rate(self) -> float | None:
-        """Trials per second; None until a trial was executed after the first look."""
+        """Trials per second; None until a trial has been executed after the first look."""
         (begin, before), (_, after) = self._recent[0], self._recent[-1]
         return (after - before) / (self._now - begin) if after > before and self._now - begin >= 1.0 else None
