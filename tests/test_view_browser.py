@@ -311,6 +311,28 @@ def test_runs_are_filtered_sorted_compared_and_deleted(folder: Folder, view: Vie
     assert names[0] not in folder.abreast("runs").out
 
 
+def test_a_message_about_the_deletion_of_runs_stays(folder: Folder, view: View, browser: Browser) -> None:
+    prepare(folder, 10)
+    finish_run(folder)
+    finish_run(folder)
+    names = [run["run"] for run in folder.abreast("runs", "--json").json]
+    page = browser.open(view().address)
+    rows, message = page.locator("tbody tr"), page.locator("#chosen")
+    page.get_by_label(f"select {names[0]}").check()
+    assert folder.abreast("delete", names[0], "--yes").code == 0
+    expect(rows).to_have_count(1)
+    browser.expect_problem("400")
+    page.get_by_role("button", name="Delete").click()
+    expect(message).to_contain_text(f"no run {names[0]}; it was deleted in the meantime")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("button", name="Clear selection").click()
+    page.get_by_label(f"select {names[1]}").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(rows).to_have_count(0)
+    expect(message).to_contain_text(f"deleted {names[1]}: 20 trials")
+
+
 def test_a_new_run_leaves_selection_and_focus_alone(folder: Folder, view: View, browser: Browser) -> None:
     prepare(folder, 10)
     finish_run(folder)

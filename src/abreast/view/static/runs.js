@@ -25,7 +25,7 @@ function update(sections) {
   for (const [name, html] of Object.entries(sections)) {
     morph(document.querySelector(`[data-section="${CSS.escape(name)}"]`), html);
   }
-  showSelection();
+  checkSelected();
 }
 
 // -- filters and sorting ------------------------------------------------------------------------------------------------
@@ -65,8 +65,12 @@ listing.addEventListener("click", (event) => {
 
 // -- selection ----------------------------------------------------------------------------------------------------------
 
-function showSelection() {
+function checkSelected() {
   for (const box of listing.querySelectorAll('input[name="runs"]')) box.checked = selected.has(box.value);
+}
+
+function showSelection() {
+  checkSelected();
   chosen.textContent = selected.size ? `${selected.size} selected: ${[...selected].join(", ")}` : hint;
   compare.disabled = selected.size < 2;
   if (remove) remove.disabled = !selected.size;
@@ -89,16 +93,20 @@ document.getElementById("selection").addEventListener("submit", (event) => {
 });
 unselect.addEventListener("click", () => { selected.clear(); showSelection(); });
 
+function say(message) {
+  chosen.textContent = message;
+  announce(message);
+}
+
 // -- deletion -----------------------------------------------------------------------------------------------------------
 
 remove?.addEventListener("click", async () => {
-  const text = document.getElementById("deletion-text");
   try {
-    morph(text, await get(`/deletion?${selection()}`));
+    morph(document.getElementById("deletion-text"), await get(`/deletion?${selection()}`));
+    dialog.showModal();
   } catch (error) {
-    text.textContent = error.message;
+    say(error.message);
   }
-  dialog.showModal();
 });
 dialog.addEventListener("click", async ({ target }) => {
   if (target.closest("[data-close]")) dialog.close();
@@ -111,8 +119,7 @@ dialog.addEventListener("click", async ({ target }) => {
     selected.clear();
     showSelection();
     dialog.close();
-    announce(lines.join("; "));
-    chosen.textContent = lines.join("; ");
+    say(lines.join("; "));
   } catch (error) {
     answer.textContent = error.message;
     target.disabled = false;
