@@ -113,7 +113,9 @@ def test_the_page_compares_as_the_command_does(runs: Folder, page: LivePage) -> 
     html = page.get(f"/compare/result?runs={run['old']}&runs={run['new']}&margin=0.05").text
     for line in printed.splitlines():
         assert line.strip().replace("&", "&amp;") in html
-    assert "use as baseline" in page.get(f"/compare?runs={run['old']}&runs={run['new']}").text
+    text = page.get(f"/compare?runs={run['old']}:better&runs={run['new']}").text
+    assert "use as baseline" in text
+    assert f'<a href="/runs/{run["old"]}">{run["old"]}:better</a>' in text
 
 
 def test_a_comparison_shows_the_answers_of_both_runs_to_a_case(runs: Folder, page: LivePage) -> None:
