@@ -29,6 +29,7 @@ from abreast.store import open_store
 from abreast.store.runs.controls import Control
 from conftest import Folder
 from test_scheduler import plan_of
+from test_view_cases import RunWriter
 from virtual import Memory, Rig, run
 
 # -- in virtual time ---------------------------------------------------------------------------------------------------
@@ -421,6 +422,17 @@ def test_a_controller_notices_that_the_driver_died(slow: Folder) -> None:
     assert waiting.returncode == 2
     assert "died" in errors
     assert "abreast resume" in errors
+
+
+def test_a_request_without_an_answer_may_still_be_applied(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abreast.experiment.control.ANSWER_S", 0.0)
+    with open_store(folder.path / "results.db") as store:
+        run = RunWriter(store, "calm-1", ["one"], 1, 1)
+        with pytest.raises(StoreError, match="no answer within 0 s from the process that executes calm-1") as error:
+            control_run(store, "calm-1", "pause")
+        assert error.value.fix.startswith("it may still apply the request; see `abreast show calm-1 --events")
+        assert [request.action for request in store.pending_controls(run.lease.run_id)] == ["pause"]
+        run.finish()
 
 
 BAD_WORDS = {
