@@ -343,11 +343,27 @@ def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:
     )
     assert [event.kind for event in events] == ["cut", "quota", "memory_short", "control"]
     assert words(events[0]) == "openai: at most 12 in flight instead of 33: latency grew × 3.3"
-    assert "quota (200 in 5 h)" in words(events[1])
+    assert words(events[1]) == "the quota (200 in 5 h) is used up; paused for 0:01:00"
     drawn = picture(events, 0.0, 10.0)
     assert drawn is not None
     for lane in ("concurrency", "quota and rates", "memory and cores", "controls"):
         assert lane in drawn.inline("")
+
+
+def test_events_are_described_by_what_happened_not_by_the_time_of_reading() -> None:
+    outage = {"target": "openai", "error": "openai: network: refused", "seconds": 3.2, "next_probe_s": 1.0}
+    for kind, detail, line in (
+        ("outage", outage, "openai: network: refused; paused after 3 s without an answer"),
+        ("stop", {"reason": "requested", "message": "stopped by ann@host", "in_flight": 6}, "stopped by ann@host"),
+        ("stop", {"reason": "interrupted", "message": "", "in_flight": 6}, "interrupted"),
+        ("requeued", {"trials": 2, "errors": {"network": 2}}, "executing 2 failed trials again"),
+        (
+            "left_out",
+            {"case": "c1", "variant": "b", "repeat": 0},
+            "c1, b: left out, the trial before it is missing",
+        ),
+    ):
+        assert words(StoredEvent(0.0, kind, detail)) == line
 
 
 def test_an_event_of_another_version_is_still_listed() -> None:
