@@ -42,6 +42,8 @@ LONGEST_ID = 60  # characters in a message
 MOST_LISTED = 5  # ids in a note
 REDACTED = "***"
 UNKNOWN = math.nan  # a time that the log does not say
+LATEST = 253_402_300_800.0  # the start of the year 10000, in seconds since 1970
+MOST_TOKENS = 2.0**63  # what integers of databases hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class _Import:
             facts = json.loads(existing["provenance"])["imported"]
             return Imported(existing["run"], str(self._log), facts["tool"], existing["stored_trials"], is_new=False)
         header = self._format.header(self._log)
+        header = replace(header, variants={_one_line(name): params for name, params in header.variants.items()})
         if header.planned_cases is not None and header.planned_cases > MOST_CASES:
             raise self._log.error(
                 f"says that {header.planned_cases:,} cases were planned; at most {MOST_CASES:,} can be"
@@ -170,8 +173,8 @@ class _Import:
         for trial in self._format.trials(self._log, header):
             if problem := _impossible_value(trial):
                 raise self._log.error(f"case {printable(str(trial.case.id))[:LONGEST_ID]}: {problem}")
-            case = index.of(trial.case)
-            variant = spool.variants.setdefault(trial.variant, len(spool.variants))
+            case = index.of(replace(trial.case, id=_one_line(trial.case.id)))
+            variant = spool.variants.setdefault(_one_line(trial.variant), len(spool.variants))
             repeat = counts[case, variant] if trial.repeat is None else trial.repeat
             counts[case, variant] += 1
             key = (case << 40) | (variant << 20) | repeat
@@ -422,10 +425,18 @@ def _impossible_value(trial: LoggedTrial) -> str:
         for name, value in values.items():
             if value is not None and not isinstance(value, types):
                 return f"the {name} is {printable(repr(value))[:LONGEST_ID]}, not {kind}"
-    for name in ("latency", "service time", "cost", *(name.replace("_", " ") for name in Usage.__slots__)):
-        if (number := numbers[name]) is not None and number < 0:
-            return f"the {name} is {number:g}, below 0"
+    limits = dict.fromkeys(("start", "latency", "service time"), LATEST)
+    limits |= {"cost": math.inf, **dict.fromkeys((name.replace("_", " ") for name in Usage.__slots__), MOST_TOKENS)}
+    for name, limit in limits.items():
+        if (number := numbers[name]) is not None and not 0 <= number < limit and not math.isnan(number):
+            problem = "below 0" if number < 0 else "too large for a time in seconds" if limit == LATEST else "too large"
+            return f"the {name} is {number:g}, {problem}"
     return ""
+
+
+def _one_line(name: str) -> str:
+    """A name without line breaks: at the start of a line of a log, GitHub would execute `::error::`."""
+    return " ".join(name.splitlines())
 
 
 def _outcome(trial: LoggedTrial) -> Outcome:
