@@ -118,6 +118,19 @@ def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None
     assert text.count("<details>") == text.count("</details>")
 
 
+def test_a_summary_is_measured_with_what_keeps_it_from_mentioning(job: Folder) -> None:
+    names = [f"{number}-{'@x#1' * 40}" for number in range(40)]
+    scripted(job, [{name: ["yes"] for name in names}], "--quiet", variants=names)
+    text = job.abreast("report", "--format", "github").out
+    assert len(text) < 65_000
+    assert text.endswith("More did not fit here; `abreast report` shows everything.\n")
+
+
+def test_variants_of_one_run_are_named_in_the_title(job: Folder) -> None:
+    scripted(job, pairs(9, 2, 9), "--quiet")
+    assert "## ✅ b against a: better\n" in job.abreast("compare", "latest:a", "latest:b", "--format", "github").out
+
+
 def test_a_summary_that_cannot_be_written_costs_only_itself(job: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(job.path / "missing" / "summary"))
     done = scripted(job, pairs(20, 0), "--format", "github")
