@@ -5,6 +5,8 @@ A module outside of the package, so that pytest loads nothing of abreast before 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +42,8 @@ class ExperimentItem(pytest.Item):
         from abreast import Experiment
 
         experiment = Experiment.load(self.path)
-        result = experiment.run(refuse_costly=True)
+        with _locked(self.path):
+            result = experiment.run(refuse_costly=True)
         self.user_properties += [("abreast_run", result.run), ("abreast_verdict", result.verdict.word)]
         has_several = len(result.analysis.variants) > 1
         _require(result, experiment.spec.fail_if or (DEFAULT if has_several else ()))
@@ -78,12 +81,22 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
         if not isinstance(experiment, Experiment):
             experiment = Experiment.load(request.path.parent / experiment)
         options = {"refuse_costly": True, **options}
-        result = experiment.run(**options)
+        with _locked(experiment.origin or request.path):
+            result = experiment.run(**options)
         _require(result, [*experiment.spec.fail_if, *([fail_if] if isinstance(fail_if, str) else fail_if)])
         request.node.add_report_section("call", "abreast", str(result.verdict))
         return result
 
     return run
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait while another worker of xdist executes the experiment of this file: one run of it at a time has the store."""
+    with path.open("rb") as file:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _require(result: Result, requirements: Iterable[str]) -> None:
