@@ -92,7 +92,7 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait while another worker of xdist executes the experiment of this file: one run of it at a time has the store."""
+    """Wait while another worker of xdist executes the experiment of this file: only one run of it can be active."""
     with path.open("rb") as file:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
