@@ -158,6 +158,21 @@ def check_summary(summary: dict[str, Any]) -> None:
     assert (plain["errors"], plain["cost_usd"]) == ({}, None)
 
 
+def test_what_code_of_users_prints_is_no_result(folder: Folder) -> None:
+    folder.write("cases.jsonl", '{"input": "x", "expected": "y"}')
+    folder.write(
+        "chatty.py",
+        "print('loaded')\ndef predict(case):\n    print('asked')\n    return 'y'\n"
+        "def grade(case, answer):\n    print('graded')\n    return 1.0\n",
+    )
+    variants = "variants: {a: {target: python:chatty:predict}}"
+    folder.write("spec.yaml", f"cases: cases.jsonl\n{variants}\nscorers: ['python:chatty:grade']\n")
+    for words in (["check", "spec.yaml"], ["run", "spec.yaml", "--yes"], ["rescore", "latest"]):
+        done = folder.command(*words, "--json")
+        assert done.json, done.output
+        assert "asked" in done.err or words[0] != "run"
+
+
 def test_run_report_and_rescore_print_the_verdict_as_json(simulated: Folder) -> None:
     for words in (["run", "experiment.yaml"], ["report"], ["rescore"]):
         (summary,) = simulated.abreast(*words, "--json").json

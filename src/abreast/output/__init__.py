@@ -33,6 +33,7 @@ __all__ = [
     "read_answer",
     "say",
     "say_problem",
+    "stdout_for_results",
     "while_read",
     "write_error",
 ]
@@ -73,6 +74,11 @@ def emit(text: str) -> None:
 
 def emit_json(value: Any, **options: Any) -> None:
     emit(dump_json(value, **options) + "\n")
+
+
+def stdout_for_results() -> contextlib.AbstractContextManager[object]:
+    """Send what user code prints to standard error meanwhile: standard output is for results."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 def while_read(items: Iterable[Item]) -> Iterator[Item]:

@@ -110,11 +110,11 @@ def run(args: argparse.Namespace) -> int:
     flag("--online", "check that the providers respond; nothing is billed"),
 )
 def check(args: argparse.Namespace) -> None:
-    from abreast.cli.execution import print_all_findings, refuse_if_failed
+    from abreast.cli.execution import prepare, print_all_findings, refuse_if_failed
 
     experiment = spec_argument.experiment_of(args)
     options = replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0, online=args.online)
-    with closing(experiment.prepare(options)) as prepared:
+    with closing(prepare(experiment, options)) as prepared:
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]
