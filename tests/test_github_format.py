@@ -106,7 +106,9 @@ def test_many_variants_give_few_annotations_the_worst_first(job: Folder) -> None
     lines = annotations(done)
     assert lines[0].startswith("::warning title=abreast%3A worse")
     assert len(lines) == 11
-    assert read_outputs(job.path / "outputs")["outcome"] == "worse"
+    outputs = read_outputs(job.path / "outputs")
+    assert outputs["outcome"] == "worse"
+    assert outputs["verdict"].startswith("v13 is worse than v0")
 
 
 def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None:

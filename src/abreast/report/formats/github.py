@@ -99,7 +99,8 @@ class JobSummary:
 
     def publish(self) -> list[str]:
         """Write the job summary and the outputs where GitHub reads them, and return the annotations for the log."""
-        outcome, verdict = self.outcome.replace(" ", "_"), next(iter(self.sentences), self.outcome)
+        verdict = dict(zip(reversed(self.words), reversed(self.sentences), strict=True)).get(self.outcome, self.outcome)
+        outcome = self.outcome.replace(" ", "_")
         try:
             if path := os.environ.get("GITHUB_STEP_SUMMARY"):
                 append(path, self.text() + "\n")
