@@ -116,6 +116,9 @@ def test_conversations_choices_graders_and_dictionaries_of_scores(folder: Folder
     inputs = [json.loads(row["input"]) for row in folder.sql("select input from cases order by id")]
     assert inputs[1] == {"question": "Which one is a fruit?", "choices": ["apple", "chair"]}
     assert all(set(message) == {"role", "content"} for message in inputs[0]), "ids of messages differ between runs"
+    (report,) = folder.abreast("report", "--json").json
+    figures = report["provenance"]["imported"]["facts"]["results"]
+    assert figures["unknown/mean"] is None, "Inspect logs NaN"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pickle
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -201,7 +201,9 @@ class _Import:
         planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
         notes = self._notes(header, spool)
         names = self._store.queries.run_names() if self._store.exists() else set()
-        variants = {name: _without_secrets(dict(header.variants.get(name, {}))) for name in spool.variants}
+        variants = {
+            name: _without_nan(_without_secrets(dict(header.variants.get(name, {})))) for name in spool.variants
+        }
         lease = self._store.begin(
             NewRun(
                 run=self._run_name or new_name(names),
@@ -312,7 +314,7 @@ class _Import:
             notes=tuple(notes),
             columns=self._log.columns,
             ranges=dict(self._ranges),
-            facts=header.facts,
+            facts=_without_nan(header.facts),
         )
         return {
             **record.recorded(),
@@ -489,6 +491,15 @@ def _without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return REDACTED if is_secret_setting(name, value) and "${" not in value else redact_log(value)
     return value
+
+
+def _without_nan(value: Any) -> Any:
+    """Facts that reports can write as JSON: figures that are no numbers, which other tools log, as null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _widened(extent: Range | None, value: float | None) -> Range | None:
