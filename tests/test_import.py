@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import math
@@ -86,6 +87,12 @@ def test_json_lines_with_the_usual_names_need_no_map(folder: Folder) -> None:
     folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     imported(folder, "rows.jsonl")
     assert folder.sql("select count(*) as n, avg(score) as mean from predictions") == [{"n": 8, "mean": 0.5}]
+
+
+def test_one_row_of_json_lines_is_a_log(folder: Folder) -> None:
+    folder.write("rows.jsonl", '{"case": "c1", "score": 1}\n')
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select case_id, score from predictions") == [{"case_id": "c1", "score": 1.0}]
 
 
 def test_importing_twice_changes_nothing(folder: Folder) -> None:
@@ -210,6 +217,13 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
     [
         ("empty.csv", "", (), "unknown format: the file is empty"),
         ("notes.txt", "hello world\n", (), "unknown format: text"),
+        (
+            "rows.csv.gz",
+            gzip.compress(b"case,score\nc1,1\n"),
+            (),
+            "unknown format: compressed with gzip; unpack it first",
+        ),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\r", (), "unknown format: binary data"),
         ("other.json", '{"winner": "b", "rounds": []}', (), "unknown format: JSON with winner, rounds"),
         ("page.html", "<html><body/></html>", (), "unknown format: XML"),
         ("rows.csv", ROWS, ("--map", "case=id"), "--map case=id: no such column"),
