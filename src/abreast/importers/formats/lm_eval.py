@@ -364,7 +364,7 @@ def _created_at(file: _SampleFile) -> float | None:
 
 
 def _main_score(file: _SampleFile) -> str | None:
-    """Return the task's first metric for which more is better, with the first filter; None if no document has a metric."""
+    """Return the task's first metric for which more is better, with the first filter; None if there is no metric."""
     row = next(file.rows(), None)
     if row is None:
         raise file.log.error("the file has no samples", member=file.member)
