@@ -132,6 +132,7 @@ def test_a_wrong_requirement_is_an_error(runner: Runner, requirement: str) -> No
     job = runner.pull_request(spec="spec.yaml", fail_if=requirement)
     assert job.code == 2
     assert f'error: --fail-if "{requirement}"' in job.log
+    assert f'::error title=abreast::--fail-if "{requirement}"' in "\n".join(job.commands)
     assert "Traceback" not in job.log
 
 
