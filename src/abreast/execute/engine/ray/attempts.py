@@ -116,7 +116,7 @@ class Attempts:
                 self.backlog.append(ticket)
         for ticket in given_up:
             message = f"{MOST_DEATHS} nodes were lost while they executed it, the last one because {reason}"
-            fix = "check the memory of the nodes, or set limits.memory_per_trial"
+            fix = "check the memory of the nodes; if the function can crash Python, set executor: process"
             lost = Failure("resources", "infrastructure", message, fix=fix)
             self.fail(self.withdraw(ticket), Outcome("error", failure=lost))
         return len(again) + len(given_up)
