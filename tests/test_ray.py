@@ -352,6 +352,20 @@ def test_a_variant_that_lost_its_last_node_ends_the_run_after_a_warning(experime
 
 
 @pytest.mark.heavy
+def test_one_line_says_what_holds_back_trials_on_the_nodes(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(20)
+    folder.write("spec.yaml", SLOW.replace("parallel: 10", "parallel: 10, memory_per_trial: 900GB"))
+    with experiments.start("run", "spec.yaml") as command:
+        out, err = command.communicate(timeout=90)
+        assert command.returncode == 0, out + err
+    short = experiments.events("memory_short")
+    assert {event["node"] for event in short} == {"10.213.0.1", "10.213.0.2"}
+    (note,) = (line for line in err.splitlines() if line.startswith("note:"))
+    assert re.fullmatch(r"note: node 10.213.0.[12]: 1 trial in flight: memory is short .*", note)
+
+
+@pytest.mark.heavy
 def test_a_folder_that_is_too_large_to_send_is_named(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(2)

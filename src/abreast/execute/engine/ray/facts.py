@@ -92,7 +92,7 @@ def refuse_other(where: str, facts: NodeFacts, setup: EngineSetup, variants: Seq
         if built != target.version and not callable(variant.target):
             raise BadInput(
                 f'{where}: the code or the settings of variant "{variant.name}" differ from those here',
-                "update the folder of the spec on that node, and install the packages that its code imports",
+                "use the same folder, packages and variables such as ANTHROPIC_BASE_URL on that node",
             )
 
 

@@ -104,7 +104,10 @@ def dumps_result(result: AttemptResult) -> bytes:
 
 def _dumps_loadable(value: Any) -> bytes:
     """Serialise what can be restored, which some exceptions cannot."""
-    content = dumps_code(value)
+    try:
+        content = dumps(value)
+    except Exception:  # noqa: BLE001 - of a class of the script, or of a lambda
+        content = dumps_code(value)
     pickle.loads(content)
     return content
 

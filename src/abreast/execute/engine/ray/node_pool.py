@@ -70,6 +70,7 @@ class NodePool:
         self._began_at = self._short_since = self._loop.time()
         self.wanted: set[int] = set()  # variants whose jobs wait for room
         self._is_reported = False
+        self._explained: set[str] = set()  # kinds of events
         self.has_given_up = False  # what has no runner now will not get one
 
     def begin(self) -> None:
@@ -189,11 +190,19 @@ class NodePool:
         for result in results:
             self._attempts.take(runner, result, offset)
         for kind, details in report.events:
-            self._run.emit(kind, node=runner.node.name, **details)
+            self._report(runner, kind, details)
         if self._attempts.backlog:
             self._assign()
         if runner.is_governed:
             self._run.wake()
+
+    def _report(self, runner: NodeRunner, kind: str, details: dict[str, Any]) -> None:
+        """Report an event of a node, in words only for the first node that has it."""
+        message = details.pop("message", None)
+        if message is not None and kind not in self._explained:
+            self._explained.add(kind)
+            details["message"] = f"node {runner.node.name}: {message}"
+        self._run.emit(kind, node=runner.node.name, **details)
 
     def _refuse(self, runner: NodeRunner, error: Exception) -> None:
         """Do without a node whose versions or code are others than here."""
