@@ -132,7 +132,4 @@ class Attempts:
         outcome.started_at = outcome.finished_at = now
         if attempt.job.attempt == 1:
             attempt.job.timing.first_started_at = now
-        if attempt.group is not None:
-            attempt.group.end(outcome)
-        else:
-            self._complete(attempt.job, redact_outcome(outcome))
+        self._complete(attempt.job, redact_outcome(outcome))

@@ -68,7 +68,7 @@ class NodePool:
         self.is_settled = False  # the nodes of the beginning have a runner, or cannot have one
         self._is_closing = False
         self._began_at = self._short_since = self._loop.time()
-        self.wanted: set[int] = set()  # variants whose jobs wait for room
+        self.wanted: set[int] = set()  # variants whose jobs asked in vain for room, since the last tick
         self._is_reported = False
         self._explained: set[str] = set()  # kinds of events
         self.has_given_up = False  # what has no runner now will not get one
@@ -255,14 +255,16 @@ class NodePool:
 
     def _shortage(self) -> str | None:
         """What the run waits for; None if each variant with jobs that wait has a runner."""
-        self.wanted |= {self._attempts[ticket].job.variant for ticket in self._attempts.backlog}
-        self.wanted -= {variant for runner in self.ready for variant in runner.variants}
-        if not self.wanted:
+        waiting = self.wanted | {self._attempts[ticket].job.variant for ticket in self._attempts.backlog}
+        waiting -= {variant for runner in self.ready for variant in runner.variants}
+        self.wanted.clear()
+        if not waiting:
             return None
+        self._run.wake()  # what still wants room asks again
         nodes = f"a node of the Ray cluster at {self._cluster.address}"
         if not self.ready:
             return nodes
-        return f'{nodes} that has what variant "{self._setup.variants[min(self.wanted)].name}" needs'
+        return f'{nodes} that has what variant "{self._setup.variants[min(waiting)].name}" needs'
 
     def _give_up(self, message: str, fix: str) -> None:
         self.has_given_up = True
