@@ -22,22 +22,22 @@ from abreast.store.postgres.database import CHANGES, NOW
 if TYPE_CHECKING:
     from abreast.store.postgres.store import PostgresStore
 
-PATIENCE_S = 900.0  # with a server that cannot be reached; results wait in memory, and no trial starts
-LAST_PATIENCE_S = 30.0  # the same when the run ends
+PATIENCE_S = 900.0  # longest outage; meanwhile results wait in memory, and no trial starts
+LAST_PATIENCE_S = 30.0  # longest outage once the run is ending
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
-CLOCK_S = 10.0  # how long a reading of the server's clock is continued with that of this machine
+CLOCK_S = 10.0  # how long a reading of the server's clock is extrapolated with this machine's
 MOST_CONFLICTS = 10
 NOTIFY_S = 0.1  # the shortest time between two notifications
-# One round trip; `last_commits` then tells whether the transaction with this number was committed.
+# One round trip. `last_commits` shows later whether the transaction with this number was committed.
 _BEGIN = "BEGIN; INSERT INTO last_commits VALUES ('{}', {}) ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number"
 _END_SESSION = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?"
 
 
 class PostgresWriterConnection(WriterConnection):
-    """Commits to the database. If the connection is lost, connects again and continues; nothing is stored twice.
+    """Commits to the database; reconnects if the connection is lost, and stores nothing twice.
 
-    Each transaction stores its number. So it is known whether one was committed whose reply was lost. (The status of a
-    transaction's identity would not tell: a server that was killed may give the identity to another transaction.)
+    Each transaction stores its number, which shows whether a transaction whose reply was lost was committed. (Its
+    transaction ID would not: a server that was killed may assign the ID again.)
     """
 
     unstorable = (
@@ -53,7 +53,7 @@ class PostgresWriterConnection(WriterConnection):
         self._writer, self._number = secrets.token_hex(8), 0
         self._is_uncertain = False  # whether the transaction with this number may have been committed
         self._hurry = threading.Event()
-        self._deadline = float("inf")  # of the last attempt to connect, once nothing more is executed
+        self._deadline = float("inf")  # for reconnecting, once the run is ending
         self._clock_offset, self._clock_read_at = 0.0, float("-inf")
         self._notified_at = float("-inf")
         self._timer: threading.Timer | None = None
@@ -92,19 +92,18 @@ class PostgresWriterConnection(WriterConnection):
                     raise
                 connection.close()
         if connection.views_are_stale:
-            with suppress(psycopg.Error):  # the rows are stored; the next writer tries it again
+            with suppress(psycopg.Error):  # the rows are stored; the next writer tries again
                 database.update_views(connection)
 
     def _notify(self, connection: PostgresConnection) -> None:
-        """Wake readers. A notification that is left out is made up for by the next heartbeat."""
+        """Wake readers, at most once per `NOTIFY_S`; the next heartbeat makes up for skipped notifications."""
         now = time.monotonic()
         if now - self._notified_at >= NOTIFY_S:
             connection.execute(f"NOTIFY {CHANGES}")
             self._notified_at = now
 
     def _reconnect(self) -> PostgresConnection:
-        """Connect again, with growing pauses. The server ends what it still has of the lost connection, whose locks
-        would be in the way."""
+        """Reconnect, with growing pauses, and end the lost session on the server, whose locks would block this one."""
         deadline, pause, is_reported = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
         while True:
             try:
@@ -136,7 +135,7 @@ class PostgresWriterConnection(WriterConnection):
             time.sleep(min(seconds, 1.0))
 
     def _was_committed(self, connection: PostgresConnection) -> bool:
-        """Whether the last transaction was committed. Waits for it if the server is still at it."""
+        """Whether the last transaction was committed. Waits if the server is still executing it."""
         rows = connection.execute("SELECT number FROM last_commits WHERE writer = ? FOR UPDATE", (self._writer,))
         return bool(rows.fetchall() == [(self._number,)])
 
@@ -178,7 +177,7 @@ def _session(connection: PostgresConnection) -> tuple[int, str]:
 
 
 class PostgresTrackedWriter(TrackedWriter):
-    """Commits do not wait for the disk of the server, which syncs them within a second; `flush` waits for it."""
+    """Commits without waiting for the server's disk, which is synced within a second; `flush` waits."""
 
     def __init__(self, store: PostgresStore, connection: PostgresConnection) -> None:
         self._store, self._connection = store, connection
@@ -220,7 +219,7 @@ class PostgresTrackedWriter(TrackedWriter):
     def flush(self) -> None:
         with self._lock, self._store.explaining():
             if not self._connection.is_lost:
-                with self._connection.transaction():  # whose record in the log follows those of all earlier commits
+                with self._connection.transaction():  # its log record follows those of all earlier commits
                     self._connection.execute("SET LOCAL synchronous_commit = on")
                     self._connection.execute("SELECT pg_current_xact_id()")
                     self._connection.execute(f"NOTIFY {CHANGES}")
