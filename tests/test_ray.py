@@ -356,12 +356,10 @@ def test_one_line_says_what_holds_back_trials_on_the_nodes(experiments: Experime
     folder = experiments.folder
     folder.cases(20)
     folder.write("spec.yaml", SLOW.replace("parallel: 10", "parallel: 10, memory_per_trial: 900GB"))
-    with experiments.start("run", "spec.yaml") as command:
-        out, err = command.communicate(timeout=90)
-        assert command.returncode == 0, out + err
+    output = experiments.run("run", "spec.yaml", "--events", "events.jsonl")
     short = experiments.events("memory_short")
     assert {event["node"] for event in short} == {"10.213.0.1", "10.213.0.2"}
-    (note,) = (line for line in err.splitlines() if line.startswith("note:"))
+    (note,) = (line for line in output.splitlines() if line.startswith("note:"))
     assert re.fullmatch(r"note: node 10.213.0.[12]: 1 trial in flight: memory is short .*", note)
 
 
