@@ -242,6 +242,22 @@ def test_agents_that_stop_the_launcher_delay_neither_the_next_trial_nor_the_end(
     assert "does not answer" not in str(folder.sql("select error from predictions"))
 
 
+def test_a_driver_with_thousands_of_open_files_can_start_programs(folder: Folder) -> None:
+    agent(folder, "print('yes')")
+    write_spec(folder, {})
+    script = """
+    import os
+    from abreast import Experiment
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    result = Experiment.load("spec.json").run()
+    assert result.analysis.stored == 1, result
+    """
+    path = folder.write("script.py", textwrap.dedent(script))
+    done = subprocess.run([sys.executable, path.name], cwd=folder.path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in folder.sql("select status from predictions")] == ["ok"]
+
+
 def test_an_agent_that_only_leaves_a_daemon_has_answered(folder: Folder) -> None:
     marker = daemonic(folder, DAEMONS["a daemon without an environment"])
     assert folder.abreast("run", "spec.json", "--quiet").code == 0

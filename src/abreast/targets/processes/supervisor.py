@@ -75,7 +75,12 @@ class Children:
 
     def wait(self, channel: socket.socket) -> None:
         """Sleep until a child ends or the channel has something to read."""
-        select.select([self._woken, channel.fileno()], [], [])
+        events = (
+            select.poll()
+        )  # `select` refuses descriptors above 1,023, such as one from a driver with many connections
+        for descriptor in (self._woken, channel.fileno()):
+            events.register(descriptor, select.POLLIN)
+        events.poll()
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 1024)
 
