@@ -7,6 +7,10 @@ import shutil
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
+from abreast.errors import StoreError
+from abreast.store import open_store
 from conftest import Done, Folder
 from test_durability import calls, ended, every_trial_once, experiment, until
 
@@ -81,3 +85,22 @@ def test_a_duckdb_store_whose_journal_is_deleted_ends_the_run_and_its_rows_are_s
     done = interfere(folder, lambda: subprocess.run(remove, cwd=folder.path, check=True), store="data/results.duckdb")
     assert "results.duckdb.journal was deleted" in done.err
     saved_copy(folder, done)
+
+
+def test_the_log_of_a_replaced_store_is_never_applied_to_the_other_file(simulated: Folder) -> None:
+    for store in ("results.db", "other.db"):
+        assert simulated.abreast("run", "experiment.yaml", "--store", store, "--quiet").code == 0
+    query = "select run, case_id, variant, answer from predictions order by 2, 3"
+    before = simulated.sql(query, "other.db")
+    with open_store(str(simulated.path / "results.db")) as store:
+        reader = store.reading()
+        writer = store.open_tracked_writer()
+        with writer.transaction() as connection:
+            connection.execute("CREATE TABLE another (name TEXT)")
+        assert reader.execute("SELECT COUNT(*) FROM another").fetchall() == [(0,)]
+        (simulated.path / "other.db").rename(simulated.path / "results.db")
+        with pytest.raises(StoreError, match="replaced while a run was writing to it"):
+            store.reading()
+        writer.close()
+        assert len(store.reading().execute("SELECT 1 FROM trials").fetchall()) == len(before)
+    assert simulated.sql(query) == before

@@ -78,7 +78,11 @@ class SharedConnection:
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 if not is_in_place:  # moved away, with all its rows
                     self._connection.execute("PRAGMA wal_checkpoint")
+            log = self._connection.filename_wal
             self._connection.close()
+            is_replaced = not is_in_place and has_log and file_identity(self._name) is not None
+            if is_replaced and file_identity(log) == _identity(os.fstat(self._log)):
+                os.unlink(log)  # noqa: PTH108 - else SQLite would apply it to the other file
             os.close(self._log)
 
 
@@ -178,4 +182,8 @@ def file_identity(path: str) -> tuple[int, int] | None:
         status = os.stat(path)  # noqa: PTH116 - for every row
     except OSError:
         return None
+    return _identity(status)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino

@@ -33,6 +33,7 @@ class SQLiteStore(Store):
         super().__init__(address, self.path.parent)
         self._reader: SQLiteConnection | None = None
         self._reader_file: object = None  # identity of the file that it reads
+        self._reader_log: object = None  # and of the write-ahead log of that file
         self._is_in_snapshot = False
         self._is_changed = False
         self._last_state: object = None  # when `wait_for_change` last returned True
@@ -64,9 +65,7 @@ class SQLiteStore(Store):
         return not self.path.is_file() and not self.journal.is_file()
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        self._close_reader()
         if self._is_changed:
             self._is_changed = False
             driver.complete(self.journal)
@@ -78,12 +77,28 @@ class SQLiteStore(Store):
         return driver.open_for_reading(self.journal)
 
     def reading(self) -> SQLiteConnection:
-        file = self._reader_file if self._is_in_snapshot else file_identity(str(self.journal))
+        name = str(self.journal)
+        file = self._reader_file if self._is_in_snapshot else file_identity(name)
         if self._reader is None or driver.must_reopen(self._reader) or file != self._reader_file:
-            self.close()
+            self._close_reader()
+            if self._reader_file is not None and file != self._reader_file:
+                self._refuse_log_of_replaced_file()
             self._reader = self.open_reader()
-            self._reader_file = file_identity(str(self.journal))
+            self._reader_file, self._reader_log = file_identity(name), file_identity(f"{name}-wal")
         return self._reader
+
+    def _refuse_log_of_replaced_file(self) -> None:
+        """Raise if the log still belongs to the file that was replaced: SQLite would apply it to the new file."""
+        log = self.journal.with_name(f"{self.journal.name}-wal")
+        if file_identity(str(log)) == self._reader_log and log.is_file() and log.stat().st_size:
+            raise StoreError(
+                f"{self.journal}: replaced while a run was writing to it", "wait until the run has stopped"
+            )
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     @contextmanager
     def snapshot(self, in_place: bool = True) -> Iterator[SQLiteConnection]:
