@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -158,6 +160,68 @@ def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> N
         writer.commit(work)
         writer.close()
         assert connections[0] is not connections[1]
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+
+
+class Vanishing:
+    """Work whose client vanishes in the first attempt, without a word to the server."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    def __call__(self, connection: Any) -> None:
+        self.attempts += 1
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+        if self.attempts == 1:
+            descriptor = connection.raw.fileno()
+            self.server = socket.socket(fileno=os.dup(descriptor))
+            dead, peer = socket.socketpair()
+            peer.close()
+            with dead:
+                os.dup2(dead.fileno(), descriptor)
+
+
+def test_the_locks_of_a_vanished_session_are_not_in_the_way(
+    postgres: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "IDLE_S", 1)
+    work = Vanishing()
+    with open_store(team(postgres_server, postgres)[0]) as store:  # who may not end the session of another role
+        with closing(store.open_writer(print, print)) as writer:
+            writer.commit(work)
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+    work.server.close()
+
+
+def test_a_first_commit_that_arrives_late_is_not_repeated(postgres: str) -> None:
+    work = Vanishing()
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        with ThreadPoolExecutor(1) as thread:
+            commit = thread.submit(writer.commit, work)
+            wait_for(lambda: store.rows(waiting) == [(1,)])
+            work.server.send(b"Q" + struct.pack("!i", 11) + b"COMMIT\0")
+            commit.result()
+        work.server.close()
+        assert work.attempts == 1
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+
+
+def test_a_transaction_that_the_server_ended_because_it_was_idle_is_repeated(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "IDLE_S", 1)
+    sessions: list[int] = []
+
+    def work(connection: Any) -> None:
+        sessions.append(connection.raw.info.backend_pid)
+        if len(sessions) == 1:
+            wait_for(lambda: not store.rows("SELECT 1 FROM pg_stat_activity WHERE pid = ?", (sessions[0],)))
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        writer.commit(work)
+        assert len(sessions) > 1
         assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
 
 
@@ -527,6 +591,26 @@ def test_processes_that_migrate_an_older_store_at_once_do_it_once(postgres: str)
     assert [process.communicate(timeout=60)[0] for process in processes] == ["1\n"] * 4
     with open_store(postgres) as store:
         assert store.rows("select version from store_version") == [(schema.VERSION,)]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_in_another_encoding_is_refused(
+    simulated: Folder, postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = f"encoded_in_{encoding.lower()}"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    done = simulated.abreast("run", "experiment.yaml", "--store", postgres_server.url(name))
+    assert done.code == 2
+    assert f"the encoding of this database is {encoding}, not UTF8" in done.err
+    postgres_server.drop_database(name)
+
+
+def test_the_encoding_of_the_environment_changes_nothing(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with Tracker(postgres) as tracker:
+        tracker.log({"text": "日本"})
+    assert Reader(postgres).to_df()["text"].tolist() == ["日本"]
 
 
 def test_an_older_server_is_refused(simulated: Folder, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,8 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(translated(sql), parameters or None)
+        while cursor.nextset():  # of several statements, the last one counts
+            pass
         self._count_changes(cursor)
         return cursor
 
@@ -243,7 +245,7 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
     raw = _RawConnection.connect(
-        **{**settings, **chosen},
+        **{**settings, **chosen, "client_encoding": "UTF8"},
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
