@@ -563,6 +563,18 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
                 assert secret not in done.output
 
 
+def test_a_connection_string_of_keywords_is_refused_without_being_repeated(simulated: Folder) -> None:
+    store = "host=127.0.0.1 password=s3cret"
+    spec = (simulated.path / "experiment.yaml").read_text()
+    simulated.write("named.yaml", f"{spec}store: {store}\n")
+    for words in (["experiment.yaml", "--store", store], ["named.yaml"]):
+        done = simulated.abreast("run", *words)
+        assert done.code == 2
+        assert "error: store: not a URL\nhelp: write the connection string as postgresql://" in done.err
+        assert "s3cret" not in done.output
+    assert not list(simulated.path.glob("host*"))
+
+
 def test_a_connection_begins_without_options_which_poolers_refuse() -> None:
     with socket.create_server((HOST, 0)) as pooler, ThreadPoolExecutor(1) as thread:
 
