@@ -193,6 +193,13 @@ def test_the_locks_of_a_vanished_session_are_not_in_the_way(
     work.server.close()
 
 
+def test_the_server_soon_notices_a_client_that_vanished(postgres: str) -> None:
+    settings = "SELECT sum(setting::int) FROM pg_settings WHERE name ~ '^tcp_keepalives_(idle|interval|count)$'"
+    with open_store(postgres) as store:
+        store.release_lease(store.begin(new_run()))
+        assert store.rows(settings) == [(11,)]
+
+
 def test_a_first_commit_that_arrives_late_is_not_repeated(postgres: str) -> None:
     work = Vanishing()
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -362,13 +369,16 @@ def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, pos
 
 
 def team(server: PostgresServer, url: str) -> list[str]:
-    """Create the roles of the how-to guide; returns the addresses of two members of the team and of a reader."""
+    """Create the roles of the how-to guide in a database without rights for everyone. Returns the addresses of two
+    members of the team and of a reader."""
     name = url.rpartition("/")[2]
     guide = (Path(__file__).parent.parent / "docs/how-to/postgres.md").read_text()
     statements = guide.partition("```sql\n")[2].partition("```")[0]
     for role in ("bench_writers", "bench_readers", "ann", "bob", "dashboard"):  # which all databases share
         statements = re.sub(rf"\b{role}\b", f"{role}_{name}", statements)
+    statements = re.sub(r"\bresults\b", name, statements)
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC; REVOKE ALL ON SCHEMA public FROM PUBLIC")
         connection.execute(statements)
     return [server.url(name, f"{role}_{name}", "change me") for role in ("ann", "bob", "dashboard")]
 
@@ -387,6 +397,8 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
         assert done.code == 0, done.err
         code = "import sys; from abreast import Tracker\nwith Tracker(sys.argv[1]) as t: t.log({sys.argv[2]: 1})"
         subprocess.run([sys.executable, "-c", code, url, parameter], check=True, cwd=folder.path)
+    done = folder.abreast("run", "e0.yaml", "--store", two, "--quiet")  # reuses all answers
+    assert done.code == 0, done.err
     with open_store(postgres) as store:
         assert store.rows("select distinct tableowner from pg_tables where schemaname = 'abreast'") == [(group,)]
         assert store.rows("select distinct viewowner from pg_views where schemaname = 'abreast'") == [(group,)]
@@ -400,7 +412,7 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
     ):
         done = folder.abreast(*words)
         assert done.code == 0, (words, done.err)
-    assert Reader(dashboard).count() == 243
+    assert Reader(dashboard).count() == 323
     done = folder.abreast("run", "e0.yaml", "--store", dashboard, "--fresh")
     assert done.code != 0
     assert "permission denied" in done.err

@@ -26,11 +26,18 @@ from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
-# A peer that vanished is noticed within about 15 seconds instead of two hours.
-_LIVENESS = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 15_000}
+# Either side notices within 15 seconds, instead of two hours, that the other vanished: a lost session may hold locks.
+_KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3}
+_DEFAULTS = {"connect_timeout": CONNECT_S, "application_name": "abreast", "tcp_user_timeout": 15_000, **_KEEPALIVES}
+_SESSION = {
+    "search_path": SCHEMA,
+    "cursor_tuple_fraction": 1,
+    **{f"tcp_{name}": value for name, value in _KEEPALIVES.items()},
+}
 _STREAMED_BYTES = 4_000_000  # of texts fetched at once
 _MOST_FETCHED = 5_000  # rows
 _CHANGES = ("INSERT", "UPDATE", "DELETE")
+_QUERY = re.compile(r"\n(?:LINE \d+|CONTEXT):")  # what follows in a message shows the query
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
 
 
@@ -237,7 +244,6 @@ class StreamedRows:
 
 def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnection:
     """Open a connection whose unqualified names are those of the schema `abreast`."""
-    settings: dict[str, Any] = {"connect_timeout": CONNECT_S, "application_name": "abreast", **_LIVENESS}
     try:
         chosen = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
@@ -245,18 +251,17 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
     raw = _RawConnection.connect(
-        **{**settings, **chosen, "client_encoding": "UTF8"},
+        **{**_DEFAULTS, **chosen, "client_encoding": "UTF8"},  # type: ignore[arg-type]
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
     declare_secret("STORE_PASSWORD", raw.info.password)  # perhaps from a file
     connection = PostgresConnection(raw)
-    options = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
     if not is_typed:  # a plan that was made for empty tables reads every row once they are full
         options["plan_cache_mode"] = "force_custom_plan"
     try:  # not with the connection, because poolers refuse or drop such options
-        connection.execute("; ".join(f"SET {name} TO {value}" for name, value in options.items()))
+        connection.execute("; ".join(f"SET {name} TO {value}" for name, value in (_SESSION | options).items()))
     except BaseException:
         connection.close()
         raise
@@ -272,7 +277,7 @@ class _Context:
 
 def explanation(address: str, error: Exception) -> StoreError:
     """An error of PostgreSQL as one that a user can act on."""
-    reason = " ".join(str(error).split())[:500]
+    reason = " ".join(_QUERY.split(str(error))[0].split())[:500]
     match error:
         case StoreError():
             return error
