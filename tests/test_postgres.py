@@ -28,7 +28,7 @@ from abreast.errors import StoreError
 from abreast.model import Outcome, Trial, Variant
 from abreast.store import Store, open_store, rows, schema
 from abreast.store.base import NoConnection
-from abreast.store.postgres import database, writers
+from abreast.store.postgres import database, shared, writers
 from abreast.store.user_state.quota_ledger import Ledger
 from conftest import WITHOUT_VERSION_5, Folder
 from faulty_link import FaultyLink
@@ -142,6 +142,26 @@ def test_a_batch_given_up_after_its_commit_is_not_repeated(
         wait_for(lambda: len(writing.committed) == 3)
         writing.writer.close()
         assert store.rows("select happened_at from events order by seq") == [(0.0,), (1.0,), (2.0,)]
+
+
+def test_a_commit_that_waits_longer_than_the_server_allows_is_repeated(postgres: str) -> None:
+    attempts: list[str] = []
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        with psycopg.connect(postgres) as other:
+            other.execute("SELECT pg_advisory_xact_lock(1)")
+
+            def work(connection: Any) -> None:
+                attempts.append("")
+                if len(attempts) == 2:
+                    other.commit()
+                connection.execute("SET LOCAL statement_timeout TO 500")
+                connection.execute("SELECT pg_advisory_xact_lock(1)")
+                connection.execute("SET LOCAL statement_timeout TO 0")
+                connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+            writer.commit(work)
+        assert len(attempts) > 1
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
 
 
 def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> None:
@@ -272,6 +292,12 @@ def test_storing_a_trial_reads_none_of_those_before_it(postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
         wait_for(lambda: (connection.execute(read).fetchone() or (0, 0))[1] == trials)
         assert (connection.execute(read).fetchone() or (trials,))[0] < trials
+
+
+def test_an_object_that_the_server_cannot_store_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "LARGEST_ASSET", 1_000_000)
+    with open_store(postgres) as store, pytest.raises(StoreError, match="2 MB, more than the 1 that it can store"):
+        store.assets.put(b"x" * 2_000_000)
 
 
 # -- leases and quotas -------------------------------------------------------------------------------------------------

@@ -301,7 +301,9 @@ def explanation(address: str, error: Exception) -> StoreError:
             reason = str(error.diag.message_detail).partition("\n")[0]
             fix = "drop what depends on them, then try again"
             return StoreError(f"{address}: the views cannot change ({reason})", fix)
-        case errors.QueryCanceled() | errors.LockNotAvailable():
+        case errors.QueryCanceled():
+            return StoreError(f"{address}: {reason}", "try again, or raise the timeout of this role")
+        case errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.InternalError() if not isinstance(error, errors.IdleInTransactionSessionTimeout):
             return StoreError(f"{address}: {reason}", "see the log of the server")

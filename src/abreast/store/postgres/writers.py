@@ -28,6 +28,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
 IDLE_S = 10  # in a transaction; a session whose client vanished then ends, so that its locks are in nobody's way
 CLOCK_S = 10.0  # how long a reading of the server's clock is continued with that of this machine
 MOST_CONFLICTS = 10
+# The last two: it waited for another transaction longer than the administrator allows.
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.QueryCanceled, errors.LockNotAvailable)
 NOTIFY_S = 0.1  # the shortest time between two notifications
 # In one round trip. Changes no row if the transaction with this number was committed and its reply lost.
 _BEGIN = (
@@ -84,7 +86,7 @@ class PostgresWriterConnection(WriterConnection):
                         self._notify(connection)
                 self._number += 1
                 break
-            except (errors.SerializationFailure, errors.DeadlockDetected):
+            except _CONFLICTS:
                 conflicts += 1
                 if conflicts == MOST_CONFLICTS:
                     raise
