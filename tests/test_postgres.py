@@ -663,6 +663,17 @@ def test_the_encoding_of_the_environment_changes_nothing(postgres: str, monkeypa
     assert Reader(postgres).to_df()["text"].tolist() == ["日本"]
 
 
+def test_processes_create_a_store_at_once_in_a_database_with_another_isolation_level(postgres: str) -> None:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        name = postgres.rpartition("/")[2]
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation TO serializable")
+    code = "import sys; from abreast import Tracker\nwith Tracker(sys.argv[1]) as t: t.log({sys.argv[2]: 1})"
+    commands = [[sys.executable, "-c", code, postgres, f"column{number}"] for number in range(4)]
+    processes = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    assert len(Reader(postgres)) == 4
+
+
 def test_an_older_server_is_refused(simulated: Folder, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "OLDEST_SERVER", 99)
     done = simulated.abreast("run", "experiment.yaml", "--store", postgres)

@@ -32,6 +32,7 @@ _DEFAULTS = {"connect_timeout": CONNECT_S, "application_name": "abreast", "tcp_u
 _SESSION = {
     "search_path": SCHEMA,
     "cursor_tuple_fraction": 1,
+    "default_transaction_isolation": "'read committed'",  # what waits for a lock must see what its holder committed
     **{f"tcp_{name}": value for name, value in _KEEPALIVES.items()},
 }
 _STREAMED_BYTES = 4_000_000  # of texts fetched at once
