@@ -1,6 +1,6 @@
 """pytest plugin: files `*.abreast.yaml` are tests, and the fixture `abreast_run` executes experiments.
 
-A module outside of the package, so that pytest loads nothing of abreast before a test needs it.
+This module is outside the package, so that pytest loads nothing of abreast before a test needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from abreast import Experiment, Result
 
 ENDINGS = (".abreast.yaml", ".abreast.yml")
-DEFAULT = ("worse",)  # the requirement of a file that has none
+DEFAULT = ("worse",)  # requirement of a file without any
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -25,11 +25,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 class RequirementsNotMet(AssertionError):
-    """The message has the requirements that are not met, the verdict, and what to do."""
+    """The message contains the unmet requirements, the verdict, and what to do."""
 
 
 class ExperimentFile(pytest.File):
-    """An experiment. It is one test, so that with xdist one worker executes it."""
+    """An experiment, which is a single test, so that one xdist worker executes all of it."""
 
     def collect(self) -> Iterator[pytest.Item]:
         yield ExperimentItem.from_parent(self, name=self.path.name.partition(".abreast.")[0])

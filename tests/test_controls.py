@@ -110,7 +110,7 @@ def test_every_control_becomes_an_event_that_says_who_and_when() -> None:
 
 def test_a_control_after_the_last_trial_is_refused() -> None:
     log = execute(parallel=4)
-    assert log.answers == [ControlAnswer("not applied: nothing is left to execute", False)]
+    assert log.answers == [ControlAnswer("not applied: nothing remains to be executed", False)]
 
 
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], int]] = [
@@ -251,8 +251,8 @@ REFUSED = {
     '{"paralel": 1}': 'set: unknown key "paralel" in limits (did you mean "parallel"?)',
     '{"parallel.openai": 1}': 'set: no target "openai"',
     '{"parallel": 9, "timeout": 5}': "set: timeout cannot change during a run",
-    "{}": "set: names no setting",
-    "7": "set: names no setting",
+    "{}": "set: missing setting",
+    "7": "set: missing setting",
 }
 
 

@@ -47,7 +47,7 @@ def runner(tmp_path: Path, api: Api) -> Runner:
 def test_a_pull_request_is_compared_with_the_base_branch_and_its_comment_is_updated(runner: Runner, api: Api) -> None:
     first = change(runner, GOOD).push(spec="spec.yaml")
     assert first.code == 0, first.log
-    assert "no finished run of the branch main" in first.log
+    assert "The branch main has no finished run" in first.log
     assert first.outputs["outcome"] == "no_comparison"
     assert not api.comments
 
@@ -101,7 +101,7 @@ def test_the_variants_of_a_new_experiment_decide_where_no_run_of_the_base_branch
     assert job.code == 1, job.log
     assert job.outputs["outcome"] == "worse"
     assert any("b is worse than a" in line and line.startswith("::error") for line in job.commands)
-    assert "There is no finished run of the branch main" in api.own[0]
+    assert "The branch main has no finished run" in api.own[0]
     assert "b is worse than a" in api.own[0]
 
 
@@ -215,7 +215,7 @@ def test_an_api_that_refuses_costs_only_the_comment(runner: Runner, api: Api, st
 
 def test_an_api_that_cannot_be_reached_costs_only_the_comment(runner: Runner, api: Api) -> None:
     api.url = "http://127.0.0.1:1"
-    assert "the GitHub API cannot be reached" in comment(runner, api)
+    assert "cannot reach the GitHub API" in comment(runner, api)
 
 
 def test_scripts_of_the_action_contain_no_expression() -> None:

@@ -114,7 +114,7 @@ def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None
     scripted(job, [{name: ["yes"] for name in names}], "--quiet", variants=names)
     text = job.abreast("report", "--format", "github").out
     assert len(text.encode()) < 65_536
-    assert text.endswith("More did not fit here; `abreast report` shows everything.\n")
+    assert text.endswith("The rest is too long for a summary; see `abreast report`.\n")
     assert text.count("<details>") == text.count("</details>")
 
 

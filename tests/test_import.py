@@ -152,7 +152,7 @@ def test_a_table_whose_first_column_begins_like_an_archive_is_a_table(folder: Fo
 def test_what_the_log_lacks_is_counted_and_said(folder: Folder) -> None:
     folder.write("rows.csv", "case,variant,score\nc1,a,1\nc1,b,0\nc2,a,1\n")
     done = folder.abreast("import", "rows.csv")
-    assert "not in the log, and counted as skipped: 1 trial of 4" in done.err
+    assert "not in the log, counted as skipped: 1 trial of 4" in done.err
     (row,) = folder.sql("select case_id, variant, error from predictions where status = 'skipped'")
     assert row == {"case_id": "c2", "variant": "b", "error": "not in the log"}
 
@@ -186,15 +186,15 @@ def test_ids_that_are_no_ids_are_refused(folder: Folder) -> None:
     folder.write("rows2.csv", "kind,variant,score\n" + "math,a,1\n" * 100 + "".join(f"c{n},a,1\n" for n in range(100)))
     done = folder.abreast("import", "rows2.csv", "--map", "case=kind")
     assert done.code == 2
-    assert "200 trials of 101 cases, and 100 of them of one case and variant" in done.err
-    assert "each case needs an id of its own" in done.err
+    assert "200 trials of 101 cases, 100 of them of one case and variant" in done.err
+    assert "each case needs a distinct id" in done.err
 
 
 def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
     folder.write("rows.csv", "case,variant,bleu\nc1,a,20\nc1,b,80\nc2,a,40\nc2,b,90\n")
     refused = folder.abreast("import", "rows.csv", "--map", "score=bleu")
     assert refused.code == 2
-    assert "the score bleu goes from 20 to 90, outside 0 to 1" in refused.err
+    assert "the score bleu ranges from 20 to 90, outside 0 to 1" in refused.err
     assert "--range bleu=LOWEST..HIGHEST" in refused.err
     imported(folder, "rows.csv", "--map", "score=bleu", "--range", "bleu=0..100")
     assert folder.sql("select score from predictions order by score") == [
@@ -230,7 +230,7 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
         ("rows.jsonl", '{"case": "a", "score": 1}\n{"case": "b", "sc', (), "line 2 is not JSON"),
         ("rows.csv", "case,score\n", (), "the table has no rows"),
         ("rows.csv", "case,score\n,1\n", (), "line 2: case is empty"),
-        ("rows.csv", "case,score,score\nc1,1,0\n", (), "line 1: two columns are called score"),
+        ("rows.csv", "case,score,score\nc1,1,0\n", (), "line 1: two columns are named score"),
         ("rows.csv", "case,score\nc1,1\nc2,1\n".encode("utf-16"), (), "unknown format: text in UTF-16"),
         ("rows.csv", "case,score\nc1,1\n".encode("utf-16"), ("--map", "case=case"), "iconv -f UTF-16 -t UTF-8"),
         ("rows.csv", "case,score,answer\nc1,1,x\nc2,1,Küche\n".encode("cp1252"), (), "line 3: not UTF-8"),

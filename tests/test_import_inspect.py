@@ -18,9 +18,8 @@ from test_import import figures, imported, verdicts
 
 LOGS = Path(__file__).parent / "logs" / "inspect"
 OURS = """\
-import os, sys
-sys.path.insert(0, os.environ["FOREIGN_LOGS"])
-from questions import BY_TEXT, Overloaded, reply
+import os
+from tools.foreign_logs.questions import BY_TEXT, Overloaded, reply
 from abreast.errors import Transient
 
 class Repeats:
@@ -37,9 +36,8 @@ def answer(case, model):
 
 
 @pytest.fixture
-def ours(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> str:
+def ours(folder: Folder) -> str:
     """Our own run of the same questions, models and replies."""
-    monkeypatch.setenv("FOREIGN_LOGS", str(Path(questions.__file__).parent))
     lines = [{"id": item.id, "input": item.text, "expected": item.expected} for item in questions.QUESTIONS]
     folder.write("cases.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     folder.write("canned.py", OURS)
@@ -123,7 +121,7 @@ def test_conversations_choices_graders_and_dictionaries_of_scores(folder: Folder
     [
         ("cancelled", 11, "cancelled in Inspect"),
         ("failed", 16, "Inspect stopped with an error: "),
-        ("killed", 10, "Inspect did not finish this log: it was killed, or still runs"),
+        ("killed", 10, "Inspect did not finish this log: it was killed, or is still running"),
     ],
 )
 def test_partial_logs_are_incomplete_runs(folder: Folder, name: str, trials: int, reason: str) -> None:
@@ -186,7 +184,7 @@ def test_ids_of_samples_may_contain_slashes(folder: Folder) -> None:
         ({"version": 3}, "log.json: version 3 of the Inspect log format; versions 1 and 2 are supported"),
         ({"version": None}, "log.json: version None of the Inspect log format"),
         ({"eval": {**header()["eval"], "shards": {"selection": "ids"}}}, "a sharded log"),
-        ({"eval": {**header()["eval"], "dataset": {"samples": 10**12}}}, "1,000,000,000,000 cases were planned"),
+        ({"eval": {**header()["eval"], "dataset": {"samples": 10**12}}}, "1,000,000,000,000 planned cases"),
     ],
 )
 def test_a_log_of_an_unknown_version_is_refused(folder: Folder, changes: dict[str, Any], message: str) -> None:
@@ -213,7 +211,7 @@ def test_a_truncated_archive_is_refused(folder: Folder) -> None:
     done = folder.abreast("import", "cut.eval")
     assert done.code == 2
     assert "cut.eval: the archive is damaged or truncated" in done.err
-    assert "help: copy it again from where it was written" in done.err
+    assert "help: copy it again from its source" in done.err
 
 
 def test_a_damaged_member_is_refused(folder: Folder) -> None:
@@ -239,7 +237,7 @@ def test_a_sample_that_inspect_would_not_write_is_named(folder: Folder, bad: dic
     write_log(folder, sample(), bad)
     done = folder.abreast("import", "log.json")
     assert done.code == 2
-    assert "not as Inspect writes it" in done.err
+    assert "not in the format of Inspect" in done.err
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_json_lines_are_read_as_well(folder: Folder) -> None:
     ("change", "message"),
     [
         ({"version": 4}, "version 4 of promptfoo's results; versions 2 and 3 are supported"),
-        ({"results": [{"score": 1}]}, "a result is not as promptfoo writes it: needs vars and prompt; has score"),
+        ({"results": [{"score": 1}]}, "not a result of promptfoo: needs vars and prompt; has score"),
         ({"results": []}, "has no trials"),
     ],
 )

@@ -668,7 +668,7 @@ def test_trials_of_unknown_size_that_still_grow_let_no_others_start() -> None:
     (kind, detail) = governed.events[0]
     assert kind == "memory_short"
     assert detail["message"] == (
-        "8 of 32 requested trials in flight: the memory of a trial is not known yet; "
+        "8 of 32 requested trials in flight: the memory per trial is not known yet; "
         "to change this, set limits: memory_per_trial"
     )
 

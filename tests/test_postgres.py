@@ -492,7 +492,7 @@ def test_a_view_of_the_team_only_keeps_the_columns_as_they_are(postgres: str) ->
         tracker.log({"second": 1})
         with pytest.raises(StoreError, match=r"view public\.board depends on view predictions") as caught:
             tracker.log({"first": "now a text"})
-        assert caught.value.fix == "drop what depends on them, then try again"
+        assert caught.value.fix == "drop the objects that depend on them, then try again"
     with open_store(postgres) as store:
         store.release_lease(store.begin(new_run()))  # with columns of its own
         assert "second" not in store.dicts("select * from predictions")[0]

@@ -187,7 +187,7 @@ def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resour
         assert command.returncode == 0, out + err
     retried = experiments.events("trial_retried")
     assert {event["error_kind"] for event in retried} == {"resources"}
-    assert "memory of the node was short" in retried[0]["error"]
+    assert "the node was short of memory" in retried[0]["error"]
     assert len(retried) == sum(event["in_flight"] for event in experiments.events("node_lost"))
     assert [row["status"] for row in experiments.rows()] == ["ok"] * 120
     assert "warning" not in err, "a runner that was still starting at the end of the run ends quietly"
@@ -308,7 +308,7 @@ def test_a_node_with_other_code_is_refused_before_anything_starts(experiments: E
     script = f"open('functions.py', 'w').write({other!r}); open('cases.jsonl', 'w'); open('spec.yaml', 'w')"
     assert cluster.run([sys.executable, "-c", script], node=1, cwd=folder.path).returncode == 0
     output = experiments.run("run", "spec.yaml", code=2)
-    assert 'node 10.213.0.2: the code or the settings of variant "waits" differ from those here' in output
+    assert 'node 10.213.0.2: the code or the settings of variant "waits" differ from those on this machine' in output
     assert not experiments.executed()
 
 
@@ -320,7 +320,7 @@ def test_a_variant_runs_only_on_nodes_that_have_what_it_needs(experiments: Exper
     assert experiments.nodes() == 1
     folder.write("spec.yaml", SLOW.replace("seconds: 0.3", "needs: {claude: 1}"))
     output = experiments.run("run", "spec.yaml", code=2)
-    assert 'variant "first" needs claude: 1, and no node of the cluster has that' in output
+    assert 'variant "first" needs claude: 1, which no node of the cluster has' in output
 
 
 EARLY = """

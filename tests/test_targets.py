@@ -155,7 +155,7 @@ def test_an_async_function_that_raises_a_base_exception_ends_only_its_trial(
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer("yes", usage=Usage(input_tokens="12")), "whole numbers"),  # type: ignore[arg-type]
+        (Answer("yes", usage=Usage(input_tokens="12")), "integers"),  # type: ignore[arg-type]
         (Answer("yes", cost_usd=float("nan")), "cost_usd"),
         (Answer("yes", cost_usd="much"), "cost_usd"),  # type: ignore[arg-type]
         (Answer(7), "text"),  # type: ignore[arg-type]

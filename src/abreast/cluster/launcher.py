@@ -1,6 +1,6 @@
 """Start Ray nodes and wait: `python -m abreast.cluster.launcher CLUSTER`, with a `LocalCluster` as JSON.
 
-`ray start` cannot: it replaces 127.0.0.1 by the address of the machine, and then Ray listens on all interfaces.
+`ray start` cannot be used: it replaces 127.0.0.1 by the machine's address, and Ray then listens on all interfaces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main(cluster: LocalCluster) -> None:
 
     nodes = Cluster(shutdown_at_exit=False)
     for node in range(cluster.nodes):
-        os.environ[MARK] = cluster.mark_of(node)  # of the processes of this node
+        os.environ[MARK] = cluster.mark_of(node)  # marks the processes of this node
         nodes.add_node(
             gcs_server_port=cluster.port,  # only the first node, the head, has one
             node_ip_address=cluster.host,

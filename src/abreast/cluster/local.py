@@ -1,7 +1,7 @@
 """Start, inspect and end Ray nodes on this machine.
 
-The nodes and their drivers talk through the loopback interface. Processes are recognised by a random mark in their
-environment, never by their id alone, which the system may reuse.
+The nodes and their drivers use the loopback interface. Processes are recognised by a random mark in their environment,
+never by their id alone, which the system may reuse.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class NodeStatus:
 
 
 def up(nodes: int) -> LocalCluster:
-    """Start a head and worker nodes that share the cores of this machine. Undone if it fails or is interrupted."""
+    """Start a head and worker nodes that share this machine's cores. Ends them if it fails or is interrupted."""
     if not 1 <= nodes <= MOST_NODES:
         raise BadInput(f"--nodes {nodes}: must be from 1 to {MOST_NODES}")
     if find_spec("ray") is None:
@@ -94,7 +94,7 @@ def up(nodes: int) -> LocalCluster:
 
 
 def down() -> LocalCluster | None:
-    """End all processes of the cluster and remove its files. Return what it was, None if there was none."""
+    """End all processes of the cluster and remove its files. Return the cluster, or None if there was none."""
     cluster = find()
     if cluster is not None:
         orphans.end(cluster.processes)
@@ -111,7 +111,7 @@ def find() -> LocalCluster | None:
 
 
 def ray_address(address: str) -> str:
-    """The address to pass to `ray.init`. Call this before importing Ray, which reads its environment when imported."""
+    """Return the address for `ray.init`. Call this before importing Ray, which reads its environment on import."""
     cluster = find()
     if cluster is None or address not in ("auto", cluster.address) or not cluster.processes():
         return address
@@ -178,7 +178,7 @@ def _start(cluster: LocalCluster) -> None:
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**inherited, **own},
-            start_new_session=True,  # it outlives this command
+            start_new_session=True,  # outlives this command
         )
     deadline = time.monotonic() + START_S
     while READY not in (text := log.read_text(errors="replace")):

@@ -1,1 +1,1 @@
-"""Execution: what is missing in a plan is run, stored and scored."""
+"""Execution: run, store and score the missing trials of a plan."""

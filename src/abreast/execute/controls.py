@@ -23,7 +23,7 @@ from abreast.store import Store, open_store
 from abreast.store.runs.controls import ACTIONS, Control
 from abreast.text import many
 
-CHECK_S = 0.2  # between two looks at the store
+CHECK_S = 0.2  # between two checks of the store
 STOPPED = "requested"  # the reason of a stop
 
 
@@ -64,13 +64,13 @@ class Controller:
         await scheduler.run()
 
     def end(self) -> None:
-        """Refuse what is requested from now on."""
+        """Refuse requests from now on."""
         self._has_ended = True
         if self._timeout is not None:
             self._timeout.cancel()
 
     def start_timeout(self) -> None:
-        """Stop the run when its `run_timeout` is over, counted from its beginning."""
+        """Stop the run when its `run_timeout`, counted from the start of the run, is over."""
         if self._timeout is not None:
             self._timeout.cancel()
             self._timeout = None
@@ -99,7 +99,7 @@ class Controller:
         if control.action not in self._actions:
             raise BadInput(f"unknown control {control.action!r}", f"choose one of {', '.join(self._actions)}")
         if self._has_ended:
-            raise BadInput("not applied: nothing is left to execute")
+            raise BadInput("not applied: nothing remains to be executed")
         if self._state.stopped is not None and control.action != "stop":
             raise BadInput("not applied: the run is stopping", "resume it with `abreast resume`")
         return self._actions[control.action](control)
@@ -131,7 +131,7 @@ class Controller:
     def _retry_failed(self, control: Control) -> str:
         fix = "run `abreast resume` when the run has ended"
         if self._stops_early:
-            raise BadInput("retry: the rule of until_decided has counted the failed trials as lost", fix)
+            raise BadInput("retry: until_decided has already counted the failed trials as lost", fix)
         if self._limits.settings.turns:
             raise BadInput("retry: with limits.turns the turn of the failed trials is over", fix)
         trials = self._trials.retry(self._loop.time())
@@ -140,7 +140,7 @@ class Controller:
     def _set(self, control: Control) -> str:
         before = self._limits.settings
         if not isinstance(control.value, Mapping) or not control.value:
-            raise BadInput("set: names no setting", "use NAME=VALUE, such as parallel=8")
+            raise BadInput("set: missing setting", "use NAME=VALUE, such as parallel=8")
         after = changed_limits(before, control.value, self._limits.target_names, "set")
         added = self._limits.change(after)
         limits = list(self._limits)

@@ -21,11 +21,11 @@ BACKLOG = 64  # answers that may wait for their score, in addition to the number
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why no further case is needed: everything is decided, or the remaining cases are unlikely to decide the rest."""
+    """Why no further case is needed: everything is decided, or the remaining cases are unlikely to decide more."""
 
     kind: Literal["decided", "futile"]
     reason: str  # a sentence that begins with the kind
-    cases: int  # it is based on
+    cases: int  # on which it is based
     planned: int  # cases
 
 
@@ -37,7 +37,7 @@ class StoppingRule(Protocol):
     begun: Collection[int]  # cases that earlier executions of this run began and did not finish
 
     def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
-        """Add the final score of a trial; None if infrastructure failed, or the answer has no score."""
+        """Add the final score of a trial: None if infrastructure failed or the answer has no score."""
 
 
 class EarlyStopping:
@@ -59,7 +59,7 @@ class EarlyStopping:
     # -- on the loop -----------------------------------------------------------------------------------------------
 
     def is_behind(self, unjudged: int) -> bool:
-        """Whether to start nothing more until pending scores arrive, because they may decide the run.
+        """Whether to wait for pending scores before starting more, because they may decide the run.
 
         `unjudged` answers wait for the judge whose score decides.
         """
@@ -89,7 +89,7 @@ class EarlyStopping:
         return self.decision is not None and not self._is_applied
 
     def apply(self, saved: int) -> None:
-        """Note that only begun cases are finished, which saves this many trials."""
+        """Record that only begun cases will be finished, which saves this many trials."""
         decision = self.decision
         assert decision is not None
         self._is_applied, self.saved = True, saved
@@ -132,11 +132,11 @@ class EarlyStopping:
             self._call(self._take_scores)
 
     def caught_up(self) -> None:
-        """Note that all answers of earlier executions are scored, as far as possible."""
+        """Record that all answers of earlier executions are scored, as far as possible."""
         self._call(self._catch_up)
 
     def ended(self) -> None:
-        """Note that no further scores will come."""
+        """Record that no further scores will come."""
         self._call(self._end)
 
     def _call(self, function: Callable[[], None]) -> None:

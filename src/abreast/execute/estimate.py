@@ -49,7 +49,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 
 class Estimates(Limit):
-    """Learns from every attempt that ends, and adds up; used by limits that reserve."""
+    """Learns from every attempt that ends, and sums up costs and tokens; used by limits that reserve."""
 
     def __init__(self, variants: int, before: Sequence[PriorUse] = ()) -> None:
         self._cost = [RunningMean() for _ in range(variants)]

@@ -1,4 +1,4 @@
-"""What failures mean for a run: whether to try again, and what the user can do about them."""
+"""Handling of failures: whether to retry, and the fix to suggest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cancelled_if_crashed(outcome: Outcome) -> Outcome:
     failure = outcome.failure
     if failure is None or outcome.status != "error" or failure.kind != "crash":
         return outcome
-    message = f"broke while the run was being interrupted: {failure.message}"
+    message = f"crashed while the run was being interrupted: {failure.message}"
     return replace(outcome, status="cancelled", failure=Failure("cancelled", "unknown", message))
 
 

@@ -1,4 +1,4 @@
-"""Jobs: what the scheduler starts and an engine executes, in as many attempts as it takes.
+"""Jobs: the units that the scheduler starts and an engine executes, in one or more attempts.
 
 A job is plain data, so that an engine can send it anywhere. There is a type for each source of jobs.
 """
@@ -23,7 +23,7 @@ class Job:
     block: int  # index of its block in the order of starts
     slot: int  # its index within the block
     case: int = -1
-    ready_at: float = 0.0  # since when it could have started
+    ready_at: float = 0.0  # time from which it could have started
     attempt: int = 0
     excused: int = 0  # attempts that use up no retries: they failed because the target was down
     counts_until_stored: bool = True  # as in flight; else only until the attempt ends

@@ -1,4 +1,4 @@
-"""Reports when the store cannot be reached, and when it is back."""
+"""Reports of the store's outages: when it cannot be reached, and when it is back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECK_S = 1.0
 
 
 class StoreOutages:
-    """Meanwhile results wait in memory, and no trial starts in place of one that is not stored yet.
+    """Reports outages. Meanwhile results wait in memory, and no trial replaces one that is not stored yet.
 
     Once the run has been stopped and nothing is in flight, the writer gives up after a short time.
     """

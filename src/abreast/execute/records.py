@@ -1,4 +1,4 @@
-"""From outcomes to rows."""
+"""Conversion of outcomes to rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from abreast.targets import Target
 
 
 class TrialRecords:
-    """Gives the rows of trials to the writer."""
+    """Passes the rows of trials to the writer."""
 
     def __init__(self, cases: CaseTable, writer: Writer) -> None:
         self._cases, self._writer = cases, writer
@@ -27,7 +27,7 @@ class TrialRecords:
     def outcome(self, job: Job, outcome: Outcome) -> None:
         writer, cases = self._writer, self._cases
         of_case: list[tuple[str, rows.Row]] = []
-        if not self._is_case_written[job.case]:  # with its first trial: cases without one may be deleted
+        if not self._is_case_written[job.case]:  # write it with its first trial: unused cases may be deleted
             self._is_case_written[job.case] = True
             digests = cases.digest(job.case), cases.input_digest(job.case)
             of_case.append(("cases", rows.case_row(*digests, cases.original(job.case, job.trial.case))))
@@ -59,7 +59,7 @@ class TrialRecords:
 
 
 def _unstorable(job: Job, outcome: Outcome, error: StoreError) -> Outcome:
-    """The outcome if the store refuses the answer: the variant's failure, so that no resume pays for it again."""
+    """Return the outcome if the store refuses the answer: a failure of the variant, so that no resume pays again."""
     answer = outcome.answer
     if answer is not None:
         answer = replace(answer, text="", value=None, data={}, raw_response=None, artifacts={})

@@ -170,7 +170,7 @@ class ActiveExecution:
         return self._execution.lease.run_id
 
     def _prior_use(self) -> list[PriorUse]:
-        """Use by earlier executions of this run, warm-ups included. Reads every trial."""
+        """Return the use by earlier executions of this run, warm-ups included. Reads every trial."""
         execution, store = self._execution, self._execution.store
         warmups = warmup_costs(store, self._run_id)
         uses = []
@@ -269,7 +269,7 @@ class ActiveExecution:
         if self._panel.judges:
             self._judging.begin()
             sources.insert(0, self._judging)
-        self._trials.apply_decision()  # stored results may suffice: then nothing is warmed up
+        self._trials.apply_decision()  # if stored results suffice, nothing is warmed up
         if not all(source.is_done for source in sources):
             ignores_failures = execution.ignores_warmup_failures
             emit = self._listener.event
@@ -296,7 +296,7 @@ class ActiveExecution:
             self._listener.tick()
 
     async def _watch_store(self) -> None:
-        """Stop when the store fails: what is in flight may finish, unless the run belongs to another process now."""
+        """Stop when the store fails: trials in flight may finish, unless another process now owns the run."""
         while True:
             error = await self._state.acknowledgements.failures.get()
             self._execution.listener.event("store_failed", message=error.message)  # not stored
@@ -307,7 +307,7 @@ class ActiveExecution:
 
     @contextlib.contextmanager
     def _handle_interrupts(self) -> Iterator[None]:
-        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel what is in flight. Third: end.
+        """First Ctrl-C: start nothing more. Second, or after the grace period: cancel trials in flight. Third: exit.
 
         SIGTERM and SIGHUP count as Ctrl-C. On a user's loop no signal is handled, and there is no grace period.
         """
@@ -346,10 +346,10 @@ class ActiveExecution:
 
 
 class RareCollections:
-    """Collects garbage less often while runs are under way.
+    """Collects garbage less often during runs.
 
-    What a trial allocates lives until its row is safe: a collection before that searches it in vain, which takes 6 %
-    of the CPU time of short trials.
+    A trial's objects live until its row is safe. Collections before that find nothing, and take 6 % of the CPU time of
+    short trials.
     """
 
     def __init__(self) -> None:

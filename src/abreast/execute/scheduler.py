@@ -25,7 +25,7 @@ TYPED_ERRORS_FIX = "if a service is at fault, raise a typed error of abreast.err
 
 
 class Scheduler:
-    """Drain completions, release back-offs, refill the lanes, start what may start; sleep until something happens."""
+    """Drains completions, releases back-offs, refills the lanes, starts jobs; then sleeps until something happens."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Scheduler:
         self._releasing = by_variant((limit for limit in limits if type(limit).release is not Limit.release), variants)
 
     def change_limits(self, limits: Sequence[Limit], added: Iterable[Limit]) -> None:
-        """Continue under other limits; those added count what is in flight."""
+        """Continue under other limits; added limits count the jobs in flight."""
         now = self._clock()
         for job in self._counted:
             self._release_limits(job, now)
@@ -73,7 +73,7 @@ class Scheduler:
         self._state.wake()
 
     async def run(self) -> None:
-        """Run until every job is stored, or after a stop until what was in flight is."""
+        """Run until every job is stored; after a stop, until those that were in flight are."""
         state, changed = self._state, self._state.changed
         state.most_in_flight = 0
         while True:
@@ -247,7 +247,7 @@ class Scheduler:
         return max(0.0, earliest)
 
     def _start_of(self, source: Source, now: float) -> bool:
-        """Start what may start in these lanes; False if nothing more may start anywhere."""
+        """Start jobs in these lanes; return False if nothing more may start anywhere."""
         lanes, lead = source.lanes, source.lead
         lanes.begin(now)
         while True:
@@ -271,7 +271,7 @@ class Scheduler:
                     return
 
     def _next_up(self, now: float) -> list[Job]:
-        """The jobs that will start next, as far as budgets and quotas allow."""
+        """Return the jobs that will start next, as far as budgets and quotas allow."""
         jobs = [job for source in self._sources for job in source.upcoming()]
         for limit in self._limits:
             jobs = limit.affordable(jobs, now)

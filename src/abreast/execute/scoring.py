@@ -27,7 +27,7 @@ Item = tuple[int, Case, Answer]
 
 
 class Scoring:
-    """Scores stored answers in a thread and gives the rows to the writer."""
+    """Scores stored answers in a thread and passes the rows to the writer."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Scoring:
         earlier: Iterable[Item] = (),
         early_stopping: EarlyStopping | None = None,
     ) -> None:
-        """`earlier` answers were stored before, such as by a run that was killed. `early_stopping` gets the score
-        that decides."""
+        """`earlier` answers were stored before, for example by a run that was killed. `early_stopping` receives the
+        deciding score."""
         self._scorers, self._writer, self._earlier, self._early_stopping = scorers, writer, earlier, early_stopping
         self._items: queue.SimpleQueue[Sequence[Item] | None] = queue.SimpleQueue()
         self._is_abandoned = self._is_hurried = self._is_finishing = False
@@ -117,7 +117,7 @@ class Scoring:
 
 
 def scored(scorer: Scorer, case: Case, answer: Answer) -> Sequence[Score]:
-    """The scores of one answer; if the scorer crashes, their explanation says so."""
+    """Score one answer; if the scorer crashes, the explanation says so."""
     try:
         return tuple(_as_float(score) for score in scorer.score(redact_case(case), answer))
     except BaseException as error:  # noqa: BLE001 - a user's scorer may raise anything
@@ -132,6 +132,6 @@ def _as_float(score: Score) -> Score:
 
 
 def unscored(store: Store, run_id: int, scorers: Sequence[Scorer]) -> Iterator[Item]:
-    """Stored answers that lack a score of one of these scorers in its present version."""
+    """Yield stored answers that lack a score of one of these scorers in its present version."""
     versions = [(column, scorer.version) for scorer in scorers for column in scorer.columns]
     return store.queries.unscored_answers(run_id, versions) if versions else iter(())

@@ -1,4 +1,4 @@
-"""State that the parts of one execution share: what has ended, what is stored, and whether to stop."""
+"""State shared by the parts of one execution: ended attempts, stored trials, and whether to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INTERRUPTED = "interrupted"
 
 
 class Acknowledgements:
-    """Brings reports of the writer's thread to the loop: stored rows, or a failed store."""
+    """Passes reports from the writer's thread to the loop: stored rows, or a failed store."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -39,13 +39,13 @@ class Acknowledgements:
         self.failures.put_nowait(error)
 
     def add(self, jobs: Sequence[Job]) -> None:
-        """Note, on the loop, that these jobs are stored."""
+        """Record, on the loop, that these jobs are stored."""
         self.stored.append(jobs)
         self.changed.set()
 
 
 class RunState:
-    """State that the parts of an execution share. All calls are on the loop."""
+    """State shared by the parts of an execution. All calls are on the loop."""
 
     def __init__(self, acknowledgements: Acknowledgements, listener: Listener) -> None:
         self._listener = listener
@@ -55,13 +55,13 @@ class RunState:
         self.wake = self.changed.set  # makes the scheduler check the limits again
         self.in_flight = 0
         self.most_in_flight = 0
-        self.is_paused = False  # nothing starts; what is in flight goes on
+        self.is_paused = False  # nothing starts; trials in flight continue
         self.stopped: str | None = None  # kind of the reason
         self.why = ""
         self.fix = ""
 
     def stop(self, kind: str, message: str = "", fix: str = "") -> None:
-        """Start nothing more; what is in flight may finish. The first reason counts."""
+        """Start nothing more; trials in flight may finish. The first reason counts."""
         if self.stopped is None:
             self.stopped, self.why, self.fix = kind, message or kind, fix
             self._listener.event("stop", reason=kind, message=message, in_flight=self.in_flight)

@@ -1,4 +1,4 @@
-"""Control of a run that any process executes: send a request to its driver, and wait for the answer."""
+"""Control of an active run: send a request to its driver, and wait for the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def account_name() -> str:
 
 
 def parse_settings(words: list[str]) -> dict[str, Any]:
-    """Settings as typed, with values as in a spec.
+    """Parse settings as typed, with values as in a spec.
 
     >>> parse_settings(["parallel=8", "parallel.openai=auto", "budget_usd=none"])
     {'parallel': 8, 'parallel.openai': 'auto', 'budget_usd': None}
@@ -39,7 +39,7 @@ def parse_settings(words: list[str]) -> dict[str, Any]:
 
 
 def control_run(store: Store, run: str, action: str, value: Any = None) -> Control:
-    """Request something of the driver of a run, and return the request with its answer, which may be a refusal."""
+    """Send a request to the driver of a run, and return it with its answer, which may be a refusal."""
     name = store.run(run)["run"]
     number = store.request_control(name, action, value, f"{account_name()}@{platform.node()}")
     deadline, check_at = time.monotonic() + ANSWER_S, time.monotonic() + CHECK_S

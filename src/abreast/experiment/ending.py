@@ -33,7 +33,7 @@ def exit_code(result: Result) -> int:
 
 
 def ending_lines(result: Result, command: str, where: str) -> Iterator[str]:
-    """Lines about a run that did not end as planned. `where` is the flag that names its store."""
+    """Yield lines about a run that did not end as planned. `where` is the flag that names its store."""
     analysis, stored, run = result.analysis, result.analysis.stored, result.run
     if result.stopped == "interrupted":
         yield f"  stored {stored:,} of {result.planned:,}"
@@ -80,7 +80,7 @@ def _not_needed(result: Result) -> str:
 
 
 def _saved_usd(result: Result) -> float | None:
-    """Estimate from the mean cost per trial of each variant; None if one is unknown."""
+    """Estimate savings from each variant's mean cost per trial; None if one is unknown."""
     saved, planned = 0.0, result.planned // len(result.analysis.variants)
     for variant in result.analysis.variants:
         missing, paid = planned - variant.trials, variant.trials - variant.reused
@@ -103,7 +103,7 @@ def _ways_to_continue(result: Result, command: str, where: str) -> list[str]:
 
 
 def _rerun(result: Result, command: str) -> str:
-    """How to run it again; without a command if the run has no spec file."""
+    """Say how to run it again; without a command if the run has no spec file."""
     spec = json.loads(result.analysis.run["spec"])
     if not spec["origin"] or spec["suite"]:
         return "run it again"
@@ -113,7 +113,7 @@ def _rerun(result: Result, command: str) -> str:
 
 
 def _why_unscored(analysis: Analysis, where: str) -> Iterator[str]:
-    """The most frequent reason why answers have no score, and what to do."""
+    """Yield the most frequent reason why answers have no score, and what to do."""
     run, reason = analysis.run["run"], analysis.rows.why_unscored()
     if reason is None:
         yield "error: no answer could be scored"
@@ -139,7 +139,7 @@ def judge_self_comparison(analysis: Analysis) -> tuple[bool, str]:
 
 
 def summary_of(result: Result, report: Path | None, results: Sequence[Path] = ()) -> dict[str, Any]:
-    """The report as JSON, with the counts and files of this execution."""
+    """Return the report as JSON, with the counts and files of this execution."""
     from abreast.report.formats import json_report
 
     return {

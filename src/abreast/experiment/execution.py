@@ -64,7 +64,7 @@ class RunExecution:
             with open_store(error.copy) as store:
                 store.finish(lease, "incomplete", error.message)
                 raise _incomplete(error, lease.run, store, planned) from error
-        except NoConnection as error:  # further attempts would only take time
+        except NoConnection as error:  # further attempts would only waste time
             raise Incomplete(error.message, f"{error.fix}, then run `{self._resume(lease)}`") from error
         except StoreError as error:
             with contextlib.suppress(StoreError):
@@ -128,7 +128,7 @@ class RunExecution:
         self.interrupt = interrupt
 
     def _early_stop(self, run_id: int) -> UntilDecided | None:
-        """The rule that may end the run early, fed with the stored outcomes."""
+        """Return the rule that may end the run early, having observed the stored outcomes."""
         setup, plan, spec, score = self._setup, self._plan, self._setup.spec, self._setup.primary
         if not spec.until_decided or score is None or len(plan.variants) < 2:
             return None
@@ -211,10 +211,10 @@ class RunExecution:
         return columns
 
     def _status(self, lease: Lease, ending: Ending) -> tuple[str, str | None]:
-        """Status of the run that ended, and the reason if it is not complete."""
+        """Return the status of the ended run, and the reason if it is not complete."""
         self._store.close()
         missing = len(self._plan) - len(final_positions(self._plan, self._store, lease.run_id))
-        may_be_complete = not missing or ending.stopped == "decided"  # else do not read every answer
+        may_be_complete = not missing or ending.stopped == "decided"  # if not, do not read every answer
         scorers = [scorer for scorer in self._setup.scorers if scorer.scored_by != "people"]
         is_scored = may_be_complete and not any(True for _ in unscored(self._store, lease.run_id, scorers))
         why = "the store could not be written" if ending.stopped == "store" else ending.why

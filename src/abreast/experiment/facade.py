@@ -106,13 +106,13 @@ class Experiment:
 
     @classmethod
     def reopen(cls, store: Store, run: str | None = None) -> tuple[Experiment, Options]:
-        """The experiment of an incomplete run (default: the last one), and the options it was started with."""
+        """Return the experiment of an incomplete run (default: the last one), and the options of its start."""
         spec, base, origin, options = reopened(store, run)
         return cls.of(spec, base, origin), Options(store=store.address, **options)
 
     @property
     def variants(self) -> tuple[Variant, ...]:
-        """The contenders with defaults filled in."""
+        """The variants with defaults filled in."""
         return self.spec.all_variants()
 
     @accepts(Options, try_tests=0, online=False)
@@ -144,7 +144,7 @@ class Experiment:
 
     @accepts(Options)
     async def arun(self, options: Options) -> Result:
-        """`run` for users who run their own loop, also in a notebook: `await experiment.arun()`.
+        """Like `run`, for users with their own event loop, as in a notebook: `await experiment.arun()`.
 
         Async targets run on the caller's loop, others in threads. If the awaiting task is cancelled, trials in flight
         are cancelled, finished ones are stored, and the next `run` or `arun` continues from there.
@@ -164,7 +164,7 @@ class Experiment:
         warn_without_result(result)
 
     def report(self, run: str = "latest", format: str = "terminal", all_pairs: bool = False) -> str:
-        """The report of a stored run as text; `format` is terminal, markdown, json, csv, junit or html."""
+        """Return the report of a stored run as text; `format` is terminal, markdown, json, csv, junit or html."""
         from abreast.analyse.run import analyse  # late: most runs are read, not printed
         from abreast.report.formats import catalogue
 
@@ -172,7 +172,7 @@ class Experiment:
             return catalogue.text(catalogue.ReportRequest(analyse(store, run, all_pairs)), format)
 
     def against_itself(self) -> Experiment:
-        """An experiment that compares the baseline with itself, which must show no difference."""
+        """Return an experiment that compares the baseline with itself, which must show no difference."""
         variants = self.spec.all_variants()
         name = self.spec.baseline_of(variants)
         baseline = next(variant for variant in variants if variant.name == name)

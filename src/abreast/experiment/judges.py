@@ -30,9 +30,9 @@ def seat(
     seed: int,
     shared: dict[str, Any],
     alone: bool = False,
-    anew: bool = False,
+    retries_unusable: bool = False,
 ) -> Panel | None:
-    """The judges among the scorers, prepared for variants with these names and digests; None without judges."""
+    """Return the judges among the scorers, prepared for these variants' names and digests; None without judges."""
     judges = [scorer for scorer in scorers if isinstance(scorer, Judge)]
     if not judges:
         return None
@@ -47,7 +47,7 @@ def seat(
         variants=len(variants),
         baseline=index,
         only_own_run=alone,
-        retries_unusable=anew,
+        retries_unusable=retries_unusable,
     )
 
 
@@ -61,7 +61,7 @@ def _build_target(judge: Judge, seed: int, shared: dict[str, Any]) -> tuple[Vari
 
 
 def written_scorer(scorer: Any) -> Any:
-    """A scorer as in a spec file, with functions by name."""
+    """Return a scorer as in a spec file, with functions by name."""
     if isinstance(scorer, str):
         return scorer
     if not isinstance(scorer, Mapping):

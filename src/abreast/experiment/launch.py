@@ -23,11 +23,11 @@ Value = TypeVar("Value")
 
 @contextmanager
 def observed(prepared: Prepared) -> Iterator[list[Listener]]:
-    """Listeners that log events, and show the progress if options ask for it."""
+    """Yield listeners that log events, and that show progress if the options request it."""
     options = prepared.setup.options
     log_findings(prepared.findings)
     listeners = [*options.listeners]
-    if not options.progress or LOGGER.hasHandlers():  # without a handler Python would print what the display shows
+    if not options.progress or LOGGER.hasHandlers():  # without a handler, Python would print them, too
         listeners.append(event_log())
     display = progress_display(prepared) if options.progress else None
     if display is not None:
@@ -56,7 +56,7 @@ def run_in_thread(execution: RunExecution) -> Result:
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             future.set_exception(error)
 
-    context = contextvars.copy_context()  # by which a notebook finds the cell that output belongs to
+    context = contextvars.copy_context()  # a notebook finds the cell of an output by it
     threading.Thread(target=context.run, args=(work,), name="abreast-run").start()
     while not future.done():
         try:

@@ -34,14 +34,14 @@ class Lock:
 
 
 def default_file(base: Path, origin: Path | None, experiment: str) -> Path:
-    """`experiment.lock.json` next to `experiment.yaml`; without a spec file, named after the experiment."""
+    """Return `experiment.lock.json` next to `experiment.yaml`; without a spec file, named after the experiment."""
     if origin is not None:
         return origin.with_name(origin.stem + SUFFIX)
     return base / (re.sub(r"[^\w.-]+", "-", experiment) + SUFFIX)
 
 
 def find_lock(options: Options, default: Path, stored: LockCheck | None, plan: Callable[[], LockedPlan]) -> Lock | None:
-    """The locked plan that this run must follow, if any; debug runs follow none.
+    """Find the locked plan that this run must follow, if any; debug runs follow none.
 
     `stored` is the check that a continued run recorded, `default` the file to read otherwise, `plan` the current plan.
     """

@@ -76,8 +76,8 @@ def accepts(
 ) -> Callable[[Callable[[Owner, Options], Value]], Callable[Concatenate[Owner, Keywords], Value]]:
     """Turn a method that takes `Options` into one with the keyword arguments of `options`.
 
-    Type checkers and `help()` see each of them. An `Options` object may come first. `defaults` replace those of the
-    class.
+    Type checkers and `help()` see each of them. An `Options` object may come first. `defaults` replace those of
+    the class.
     """
     parameters = inspect.signature(options).parameters
 

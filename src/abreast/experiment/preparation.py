@@ -1,4 +1,4 @@
-"""Preparation of a run: what is stored, what is left to execute, its estimate, and the checks."""
+"""Preparation of a run: stored and remaining trials, the estimate, and the checks."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Prepared:
             self.refuse_if_costly("raise it, or cap the cost with limits.budget_usd")
 
     def refuse_if_costly(self, fix: str) -> None:
-        """Raise PreflightRefused if the estimated cost is to be confirmed, which nobody can."""
+        """Raise PreflightRefused if the estimated cost needs confirmation, for use where nobody can give it."""
         if self.question is not None:
             above = f"more than limits.ask_above_usd (${self.setup.spec.limits.ask_above_usd:,.2f})"
             message = f"{self.question}, {above}, and there is no terminal to confirm on"
@@ -87,7 +87,7 @@ class Prepared:
 
 
 def prepare(setup: Setup) -> Prepared:
-    """Read what is stored, estimate what is left, and run all checks. Nothing is written."""
+    """Read stored trials, estimate the remaining ones, and run all checks. Nothing is written."""
     spec, options = setup.spec, setup.options
     store = setup.store if setup.store.exists() else None
     if store and options.label is not None:
@@ -150,7 +150,7 @@ def prepare(setup: Setup) -> Prepared:
 
 
 def _run_to_continue(setup: Setup) -> dict[str, Any] | None:
-    """The run to resume, or the last run of the same plan if it is not finished."""
+    """Return the run to resume, or the last run of the same plan if it is not finished."""
     store, options, fingerprint = setup.store, setup.options, setup.plan.fingerprint()
     if options.resume is not None:
         run = store.run(options.resume)
@@ -211,7 +211,7 @@ def _locked_plan(setup: Setup, store: Store | None, version: str) -> LockedPlan:
 
 
 def _failures_to_repeat(setup: Setup, run_id: int) -> frozenset[int]:
-    """Positions of the variants' failures that stopped the run."""
+    """Return the positions of the variants' failures that stopped the run."""
     if setup.spec.limits.allow_failing or setup.store.last_stop(run_id) != "failing":
         return frozenset()
     final = final_positions(setup.plan, setup.store, run_id)
@@ -219,7 +219,7 @@ def _failures_to_repeat(setup: Setup, run_id: int) -> frozenset[int]:
 
 
 def mark_stored(setup: Setup, run_id: int, repeated: frozenset[int], marked: object = None) -> object:
-    """Mark the stored trials of a run as done but for the repeated ones; skip this if its rows are as when `marked`.
+    """Mark the stored trials of a run as done, except the repeated ones; do nothing if its rows are still as `marked`.
 
     Returns the state of the rows.
     """
@@ -246,7 +246,7 @@ def estimate_run(
 
 
 def _spent(setup: Setup, continued: Mapping[str, Any] | None) -> float:
-    """Dollars that the continued run has spent, if there is a budget."""
+    """Return the dollars that the continued run has spent, if there is a budget."""
     if continued is None or setup.spec.limits.budget_usd is None:
         return 0.0
     store, run_id = setup.store, continued["run_id"]

@@ -1,4 +1,4 @@
-"""Scoring of stored answers again: nothing is executed, and earlier scores are kept aside."""
+"""Rescoring of stored answers: nothing is executed, and earlier scores are archived."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def rescore(
     run_id = int(run["run_id"])
     digests = store.queries.variant_digests(run_id)
     shared = {"base": base, "prices": spec.prices, "keep_workspaces": False}
-    panel = seat(scorers, list(digests), list(digests.values()), run["baseline"], spec.seed, shared, anew=True)
+    panel = seat(
+        scorers, list(digests), list(digests.values()), run["baseline"], spec.seed, shared, retries_unusable=True
+    )
     fresh = [
         row
         for position, case, answer in unscored(store, run_id, scored_by_code(scorers))
@@ -140,7 +142,7 @@ async def _execute(store: Store, run: str, spec: Spec, panel: Panel, listeners: 
 
 
 def _kept_spec(stored: Mapping[str, Any], spec: Spec, kinds: Sequence[str] | None) -> dict[str, Any]:
-    """The scorers to record with the run, for resume and label."""
+    """Return the scorers to record with the run, for `resume` and `label`."""
     if kinds:
         return {"scorers": [*stored["scorers"], *(kind for kind in kinds if kind not in stored["scorers"])]}
     return {"scorers": [written_scorer(item) for item in spec.scorers], "primary": spec.primary}

@@ -119,7 +119,7 @@ class Result:
 
     @property
     def verdicts(self) -> dict[str, VariantVerdict]:
-        """The verdict on each variant but the baseline, by name."""
+        """The verdict on each variant except the baseline, by name."""
         from abreast.report.words.verdict_sentence import comparison_lines
 
         return {
@@ -128,7 +128,7 @@ class Result:
         }
 
     def report(self, format: str = "terminal") -> str:
-        """The report as text; `format` is terminal, markdown, json, csv, junit or html."""
+        """Return the report as text; `format` is terminal, markdown, json, csv, junit or html."""
         from abreast.report.formats import catalogue
 
         return catalogue.text(catalogue.ReportRequest(self.analysis), format)
@@ -146,12 +146,12 @@ class Result:
         return written.paths
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every trial of this run, in plan order, with the columns of `predictions`."""
+        """Return every trial of this run, in plan order, with the columns of `predictions`."""
         with open_store(self.store) as store:
             return predictions(store, self.run)
 
     def to_df(self, library: str | None = None) -> Any:
-        """The rows as a pandas DataFrame; a polars one with `library="polars"`, or if only polars is installed."""
+        """Return the rows as a pandas DataFrame; as a polars one if `library="polars"` or only polars is installed."""
         with open_store(self.store) as store:
             frame = tables.read(store, "predictions", tables.Condition.matching({"run": self.run}))
             sort_key = _plan_order(store, self.run)
@@ -162,7 +162,7 @@ class Result:
         return data_frame(tables.Frame(frame.types, in_order), library)
 
     def log(self, values: Mapping[str, Any], variant: str | None = None, segment: str = "all") -> None:
-        """Add a row of your own to `metrics`, for one variant or the whole run."""
+        """Add a row to `metrics`, for one variant or the whole run."""
         with open_store(self.store) as store:
             store.log_metrics(self.run, variant, segment, values)
             with suppress(StoreError):  # another process has the DuckDB file open; the row is stored and follows later
@@ -227,7 +227,7 @@ def _plan_order(store: Store, run: str) -> Callable[[str, int, str], tuple[int, 
 
 
 def predictions(store: Store, run: str) -> list[dict[str, Any]]:
-    """The rows of a run in plan order."""
+    """Return the rows of a run in plan order."""
     sort_key = _plan_order(store, run)
     rows = store.queries.predictions(run)
     return sorted(rows, key=lambda row: sort_key(row["case_id"], row["repeat"], row["variant"]))

@@ -64,7 +64,7 @@ class Setup:
         return any(target.simulated for target in (*self.targets, *(self.panel.targets if self.panel else ())))
 
     def engine_setup(self) -> EngineSetup:
-        """What engines are built from: the variants and then the judges."""
+        """The setup from which engines are built: the variants, then the judges."""
         panel = self.panel
         return EngineSetup(
             variants=[*self.plan.variants, *(panel.contenders if panel else ())],
@@ -133,7 +133,7 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
 
 
 def _baseline(spec: Spec, variants: tuple[Variant, ...], options: Options) -> str:
-    """The baseline of the spec, or the first selected variant if --variant excludes it."""
+    """Return the baseline of the spec, or the first selected variant if --variant excludes it."""
     if options.variant and spec.baseline not in options.variant:
         return variants[0].name
     return spec.baseline_of(variants)
@@ -168,7 +168,7 @@ def _build_plan(spec: Spec, cases: CaseTable, variants: tuple[Variant, ...], tar
 
 
 def store_path(spec: Spec, base: Path, override: str | Path | None = None) -> str | Path:
-    """Path or address of the store: the override, else the spec's, else the default next to the spec."""
+    """Return the path or address of the store: the override, else the spec's, else the default next to the spec."""
     address = named_store(override, spec.store if spec.store is None or is_url(spec.store) else base / spec.store)
     return base / DEFAULT_STORE if address is None else address
 
@@ -208,7 +208,7 @@ def _refuse_checks(checks: Sequence[Check], variants: Sequence[Variant], targets
 
 
 def _apply_options(spec: Spec, options: Options) -> Spec:
-    """The spec with the options applied."""
+    """Return the spec with the options applied."""
     limits = spec.as_written("limits")
     if options.parallel is not None or options.trial_parallelism is not None:
         limits["parallel"] = options.parallel
@@ -243,7 +243,7 @@ def _ray_settings(spec: Spec) -> dict[str, Any]:
 
 
 def changed_spec(spec: Spec, changes: dict[str, Any], source: str) -> Spec:
-    """A validated copy of a spec; `source` prefixes errors."""
+    """Return a validated copy of a spec; `source` prefixes errors."""
     return validated({**{key: getattr(spec, key) for key in Spec.model_fields}, **changes}, source)
 
 

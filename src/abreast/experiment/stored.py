@@ -35,7 +35,7 @@ _AS_WRITTEN = {
 
 
 def stored_spec(setup: Setup) -> dict[str, Any]:
-    """The spec as it was executed, so that `resume` needs no file; functions by name."""
+    """Return the spec as executed, so that `resume` needs no file; functions by name."""
     spec, origin, options = setup.spec, setup.origin, setup.options
     written = spec.model_dump(mode="python", include=_AS_WRITTEN)
     return {
@@ -69,7 +69,7 @@ def _digest_of(path: Path | None) -> str | None:
 
 
 def edited_since(run: Mapping[str, Any]) -> Path | None:
-    """The spec file of a run if it has changed since the run started."""
+    """Return the spec file of a run if it has changed since the run started."""
     stored = json.loads(run["spec"])
     recorded = stored.get("origin_digest")
     current = _digest_of(Path(stored["origin"])) if recorded else None
@@ -77,7 +77,7 @@ def edited_since(run: Mapping[str, Any]) -> Path | None:
 
 
 def _written_cases(cases: Any, plain: bool) -> Any:
-    """Cases that `resume` can load again: files, references and, if `plain`, those written in a spec or by a suite."""
+    """Return cases that `resume` can load again: files, references and, if `plain`, those in a spec or by a suite."""
     if isinstance(cases, str):
         return cases
     if isinstance(cases, Mapping):  # a function with arguments
@@ -88,7 +88,7 @@ def _written_cases(cases: Any, plain: bool) -> Any:
 
 
 def _written_variants(spec: Spec) -> dict[str, Any] | None:
-    """The variants as in a spec file; None if one exists only in Python."""
+    """Return the variants as in a spec file; None if one exists only in Python."""
     written: dict[str, Any] = {}
     for variant in spec.all_variants():
         params = variant.params
@@ -104,9 +104,9 @@ def _written_variants(spec: Spec) -> dict[str, Any] | None:
 
 
 def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """Spec, folder, file and options of a run that is incomplete or stopped early.
+    """Return spec, folder, file and options of a run that is incomplete or stopped early.
 
-    `name` is the run's own name, or the spec file or suite it was started from, which means its last such run.
+    `name` is the run's name, or a spec file or suite, which means the last such run started from it.
     """
     run = _last_incomplete(store, _not_imported(store)) if name is None else _run_to_resume(store, name)
     if record := ImportRecord.read(json.loads(run["provenance"])):
@@ -128,7 +128,7 @@ def _not_imported(store: Store) -> list[dict[str, Any]]:
 
 
 def spec_of(run: Mapping[str, Any]) -> tuple[Spec, Path, Path | None, dict[str, Any]]:
-    """Spec, folder, file and options of a stored run."""
+    """Return spec, folder, file and options of a stored run."""
     stored = json.loads(run["spec"])
     base, origin, options = Path(stored.pop("base")), stored.pop("origin"), stored.pop("options")
     stored.pop("origin_digest", None)
@@ -155,7 +155,7 @@ def _is_started_from(run: Mapping[str, Any], name: str) -> bool:
 
 
 def _run_to_resume(store: Store, name: str) -> dict[str, Any]:
-    """The run with this name or label, or the last incomplete run of this spec file or suite."""
+    """Return the run with this name or label, or the last incomplete run of this spec file or suite."""
     started = [run for run in store.runs() if _is_started_from(run, name)]
     matches = matching_runs(store, name)
     if not started or matches == [name]:

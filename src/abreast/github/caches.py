@@ -25,7 +25,7 @@ def prepare() -> int:
 
 
 def keep_base() -> int:
-    """Move the restored store of the base branch out of the way of the pull request's own."""
+    """Move the restored store of the base branch aside, so that the pull request's own can be restored."""
     workflow = current()
     move(Path(workflow.store), workflow.base_store)
     return 0

@@ -19,17 +19,17 @@ from abreast.text import printable
 
 TIMEOUT_S = 30
 MOST_PAGES = 100
-TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")  # people who may write to the repository; anybody may copy the marker
+TRUSTED = ("OWNER", "MEMBER", "COLLABORATOR")  # users with write access; anybody may copy the marker
 FORBIDDEN = (401, 403, 404)
 
 
 def comment() -> int:
-    """Write or update the comment. Problems are warnings: the job summary has the result, too."""
+    """Write or update the comment. Problems are warnings, because the job summary also has the result."""
     workflow, token = current(), os.environ.get("TOKEN", "")
     if workflow.pull is None:
         return 0
     if not workflow.body.exists():
-        log(command("notice", "no comment: an earlier step failed before there was a result", title="abreast"))
+        log(command("notice", "no comment: an earlier step failed, so there is no result", title="abreast"))
         return 0
     try:
         log(_comment(workflow, token))
@@ -62,7 +62,7 @@ class _ApiError(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Redirects are errors: urllib would send the token to wherever they lead."""
+    """Makes redirects errors: urllib would send the token to their targets."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -74,7 +74,7 @@ class _Api:
     token: str
 
     def pages(self, url: str) -> Iterator[dict[str, Any]]:
-        """All items of a list that comes in pages."""
+        """Yield all items of a paginated list."""
         for _ in range(MOST_PAGES):
             items, headers = self.send("GET", url)
             yield from (item for item in items if isinstance(item, dict))
@@ -99,11 +99,11 @@ class _Api:
         except urllib.error.HTTPError as error:
             raise _ApiError(_refusal(error)) from None
         except (OSError, ValueError, HTTPException) as error:
-            raise _ApiError(f"the GitHub API cannot be reached: {error}; the job summary has the result") from None
+            raise _ApiError(f"cannot reach the GitHub API: {error}; the job summary has the result") from None
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    """What the API said, and what to do about it."""
+    """Explain an error of the API and its fix."""
     try:
         reason = str(json.loads(error.read(10_000))["message"])
     except (OSError, ValueError, KeyError, TypeError, HTTPException):

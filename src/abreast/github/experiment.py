@@ -27,7 +27,7 @@ from abreast.report.formats.markdown import safe
 from abreast.store import open_store
 
 ABREAST = [sys.executable, "-m", "abreast"]
-OUTPUT = 1  # the standard output of this step, whose workflow commands are quoted while the command runs
+OUTPUT = 1  # file descriptor of this step's standard output; workflow commands in it are quoted while the command runs
 LONGEST_COMMENT = 65_000  # characters; GitHub takes 65,536
 ANNOTATIONS = ("::error ", "::warning ", "::notice ")
 FILE_COMMANDS = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
@@ -35,7 +35,7 @@ FILE_COMMANDS = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "
 
 @dataclass(frozen=True, slots=True)
 class _Report:
-    """What a command of abreast reported."""
+    """The report of an abreast command."""
 
     code: int
     outputs: dict[str, str]
@@ -53,7 +53,7 @@ def run() -> int:
     policy = os.environ.get("ON_INCONCLUSIVE")
     if policy not in ("pass", "fail"):
         raise BadInput(f'on-inconclusive "{policy}": must be pass or fail')
-    gates.requirements(_requirements(), policy)  # refuse wrong ones before anything is spent
+    gates.requirements(_requirements(), policy)  # refuse invalid ones before anything is spent
     shutil.rmtree(workflow.output, ignore_errors=True)
     workflow.output.mkdir(parents=True)
     _merge_base(workflow)
@@ -69,8 +69,8 @@ def run() -> int:
     details = collapsible(f"The run {result['run']}", itself.text) if against_base else itself.text
     _write_comment(workflow, against_base.text if against_base else explanation, details)
     if code == Incomplete.exit_code:
-        again = "answers so far are kept; run the job again to continue"
-        log(command("error", f"{result['run']} is incomplete: {result['reason']}; {again}", title="abreast"))
+        advice = "answers so far are kept; run the job again to continue"
+        log(command("error", f"{result['run']} is incomplete: {result['reason']}; {advice}", title="abreast"))
     return code or (against_base.code if against_base else 0)
 
 
@@ -86,11 +86,11 @@ def _merge_base(workflow: Workflow) -> None:
         words = ["merge", str(base), "--into", str(store)]
         done = subprocess.run([*ABREAST, *words], check=False, stderr=OUTPUT)
     if done.returncode:
-        log(command("warning", "the runs of the base branch could not be read; see the log", title="abreast"))
+        log(command("warning", "cannot read the runs of the base branch; see the log", title="abreast"))
 
 
 def _execute(workflow: Workflow) -> tuple[int, dict[str, Any] | None]:
-    """Run the experiment. Returns the exit code, and the result unless there is none."""
+    """Run the experiment. Returns the exit code, and the result if there is one."""
     words = ["run", workflow.spec, *_store(workflow), "--label", workflow.label, "--output", str(workflow.output)]
     words += [*_arguments("ARGUMENTS"), "--json"]
     environment = {name: value for name, value in os.environ.items() if name not in FILE_COMMANDS}
@@ -108,7 +108,7 @@ def _execute(workflow: Workflow) -> tuple[int, dict[str, Any] | None]:
 
 @contextlib.contextmanager
 def _quoted() -> Iterator[None]:
-    """Keep the runner from executing workflow commands in the output of commands: models write parts of it."""
+    """Keep the runner from executing workflow commands in the output, parts of which models write."""
     token = secrets.token_hex(16)
     log(f"::stop-commands::{token}")
     try:
@@ -121,8 +121,8 @@ def _compare(workflow: Workflow, result: dict[str, Any]) -> tuple[_Report | None
     """Compare with the last run on the base branch; without a comparison, return why as Markdown."""
     branch, base = workflow.branch, _base_run(workflow, result)
     if base is None:
-        why = f"There is no finished run of the branch {branch} to compare with."
-        return None, _explain(f"{why} Let the workflow run on pushes to it, too.")
+        why = f"The branch {branch} has no finished run to compare with."
+        return None, _explain(f"{why} Run the workflow on pushes to it as well.")
     words = ["compare", base, result["run"], *_store(workflow), "--margin", str(result["margin"] or 0)]
     words += [word for line in _requirements() for word in ("--fail-if", line)]
     words += ["--on-inconclusive", os.environ["ON_INCONCLUSIVE"]]
@@ -152,7 +152,7 @@ def _explain(why: str) -> str:
 
 
 def _base_run(workflow: Workflow, result: dict[str, Any]) -> str | None:
-    """The last finished run of this experiment on the base branch, before this one."""
+    """Find the last finished run of this experiment on the base branch, before this one."""
     label = branch_label(workflow.branch)
     with open_store(workflow.store) as store:
         runs = [
@@ -165,7 +165,7 @@ def _base_run(workflow: Workflow, result: dict[str, Any]) -> str | None:
 
 
 def _report(words: list[str], path: Path) -> _Report:
-    """Call a command that writes a report for GitHub to a file; its annotations go to the log."""
+    """Run a command that writes a report for GitHub to a file; its annotations go to the log."""
     outputs = path.with_suffix(".outputs")
     environment = os.environ | {"GITHUB_OUTPUT": str(outputs)}
     done = subprocess.run(
@@ -179,14 +179,14 @@ def _report(words: list[str], path: Path) -> _Report:
 
 
 def _read_outputs(path: Path) -> dict[str, str]:
-    """The outputs that a command wrote to a file."""
+    """Read the outputs that a command wrote to a file."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return {match[1]: match[3] for match in re.finditer(r"^(\w+)<<(.+)\n(.*?)\n\2$", text, re.M | re.S)}
 
 
 def _without_result(workflow: Workflow, code: int) -> int:
     write_outputs(outcome="no_comparison", run="", verdict="the run has no result")
-    why = f"`abreast run` ended without a result (exit code {code}); the log says why."
+    why = f"`abreast run` ended without a result (exit code {code}); see the log."
     log(command("error", why, title="abreast"))
     _write_comment(workflow, f"## ⚠️ {inert(safe(workflow.spec))}: no result\n\n{why}\n", "")
     return code
@@ -195,7 +195,7 @@ def _without_result(workflow: Workflow, code: int) -> int:
 def _write_comment(workflow: Workflow, first: str, second: str) -> None:
     text = f"{first}\n\n{second}"
     if len(text) > LONGEST_COMMENT:
-        text = f"{first}\n\nThe rest did not fit here; the job summary has it.\n"
+        text = f"{first}\n\nThe rest is too long for a comment; see the job summary.\n"
     workflow.body.write_text(text, encoding="utf-8")
 
 

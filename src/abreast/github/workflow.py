@@ -1,4 +1,4 @@
-"""The workflow that executes the action, as its environment variables describe it."""
+"""The workflow that executes the action, read from environment variables."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DEFAULT_STORE = ".abreast/results.db"
 class Workflow:
     spec: str
     store: str  # a file or a URL
-    branch: str  # whose last run is compared with
+    branch: str  # the branch whose last run is the baseline
     pull: int | None  # number of the pull request
     temporary: Path  # this job's own folder
 
     @property
     def key(self) -> str:
-        """Tells uses of the action in one workflow apart."""
+        """Identifier that distinguishes several uses of the action in one workflow."""
         return _digest(self.spec, self.store)
 
     @property
@@ -51,11 +51,11 @@ class Workflow:
 
     @property
     def marker(self) -> str:
-        """The first line of the comment, by which later executions find it."""
+        """The first line of the comment; later executions find the comment by it."""
         return f"<!-- abreast {self.key} -->"
 
     def cache_prefix(self, pull: int | None) -> str:
-        """What the cache keys of a pull request, or of its base branch, begin with."""
+        """Return the prefix of the cache keys of a pull request, or of its base branch."""
         scope = f"branch-{_digest(self.branch)}" if pull is None else f"pull-{pull}"
         return f"abreast-{self.key}-{scope}-"
 
@@ -85,12 +85,12 @@ def required(name: str) -> str:
 
 
 def branch_label(branch: str) -> str:
-    """The label of runs on a branch. The labels `latest` and `previous` always mean these runs."""
+    """Return the label of runs on a branch, which cannot be `latest` or `previous`."""
     return f"branch {branch}" if branch in POSITIONS else branch[:LONGEST_LABEL]
 
 
 def log(line: str) -> None:
-    """Print a line before whatever a command prints next."""
+    """Print a line at once, before the output of later commands."""
     echo(line, flush=True)
 
 

@@ -1,1 +1,1 @@
-"""Reading the logs of other tools: each becomes a run of a store, so that everything works on it."""
+"""Import of other tools' logs as runs of a store, so that every command works on them."""

@@ -1,4 +1,4 @@
-"""The base class of log formats, and what a log consists of."""
+"""The base class of log formats, and the parts of a log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What the user says about logs: their format, the columns of a table by field, the lowest and highest value of
-    scores that are not from 0 to 1, and the score that the verdict uses."""
+    """Options of an import: the format, the columns of a table by field, the lowest and highest value of scores that
+    are not from 0 to 1, and the score that the verdict uses."""
 
     format: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHeader:
-    """What a log says about its run as a whole.
+    """Facts in a log about its run as a whole.
 
-    `task` becomes the name of the experiment. Variants that are not listed are added when a trial has them; the first
-    is the baseline. Without `planned_cases` and `repeats`, those that have trials were planned. `primary` is the score
-    that the verdict uses, by default the first one of the first trial that has any. `facts` are kept as provenance.
+    `task` becomes the name of the experiment. Unlisted variants are added when a trial has them; the first
+    is the baseline. Without `planned_cases` and `repeats`, the plan is what has trials. `primary` is the score
+    that the verdict uses, by default the first score of the first trial that has one. `facts` are kept as provenance.
     """
 
     tool: str
@@ -75,30 +75,30 @@ class LoggedTrial:
     repeat: int | None = None
     started_at: float | None = None
     latency_s: float | None = None
-    service_s: float | None = None  # of it, without waiting; by default all of it
+    service_s: float | None = None  # part of `latency_s` without waiting; by default all of it
 
 
 class LogFormat(ABC):
-    """A file format of another tool. Each one is a subclass in a file of its own, listed in `catalogue.BUILT_IN`; other
-    packages register theirs as entry points of the group `abreast.importers`, by the name of the format.
+    """A file format of another tool. Each is a subclass in its own file, listed in `catalogue.BUILT_IN`; other packages
+    register theirs as entry points of the group `abreast.importers`, under the name of the format.
     """
 
     name: str
     title: str  # for messages, such as `Inspect log`
-    error_rule: str  # how errors of the infrastructure are kept apart from wrong answers: part of a sentence in reports
+    error_rule: str  # rule that separates infrastructure errors from wrong answers; part of a sentence in reports
 
     @abstractmethod
     def recognises(self, log: LogFile) -> bool:
-        """Whether the content is of this format, of any version. Called for every file, so look at its head only."""
+        """Whether the content has this format, in any version. Called for every file, so look only at its head."""
 
     def digest(self, log: LogFile) -> str:
-        """SHA-256 of everything that is read: override if that is more than the file that was named."""
+        """SHA-256 of everything that is read; override if that is more than the named file."""
         return log.digest()
 
     @abstractmethod
     def header(self, log: LogFile) -> LogHeader:
-        """Read what the log says about its run. Refuse versions that are unknown, with what was found
-        (`raise log.error(...)`)."""
+        """Read the facts about the run. Refuse unknown versions by `raise log.error(...)`, with the version in the
+        message."""
 
     @abstractmethod
     def trials(self, log: LogFile, header: LogHeader) -> Iterator[LoggedTrial]:
@@ -107,15 +107,15 @@ class LogFormat(ABC):
 
 @contextmanager
 def as_written_by(tool: str, log: LogFile, place: str) -> Iterator[None]:
-    """Refuse content that has other types than the tool writes. `place` says where it is."""
+    """Refuse content whose types the tool never writes. `place` locates it in messages."""
     try:
         yield
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise log.error(f"{place}: not as {tool} writes it ({type(error).__name__}: {error})") from None
+        raise log.error(f"{place}: not in the format of {tool} ({type(error).__name__}: {error})") from None
 
 
 def tags_of(metadata: Any) -> dict[str, str]:
-    """The metadata of a case that make segments of a report: short texts and truth values.
+    """Return the metadata of a case that become segments of a report: short texts and booleans.
 
     >>> tags_of({"kind": "sum", "hard": True, "source": "a\\nb", "year": 2024})
     {'kind': 'sum', 'hard': 'True'}
@@ -128,8 +128,8 @@ def tags_of(metadata: Any) -> dict[str, str]:
 
 
 def failure_from_message(message: str) -> Failure:
-    """The failure behind an error message of another tool, as for messages of agents. Where the message does not say
-    whose fault it is, nobody is blamed; messages that abreast exported say so.
+    """Classify an error message of another tool, by the rules for agents. Without a sign of its cause, the blame is
+    unknown; messages that abreast exported state it.
 
     >>> failure_from_message("RateLimitError: 429 Too Many Requests").blame
     'infrastructure'

@@ -1,4 +1,4 @@
-"""The log formats: which exist, and recognising the one of a file."""
+"""The registry of log formats, and recognition of a file's format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 
 def recognise(log: LogFile) -> LogFormat:
-    """The format of a log, by its content. Columns that the user maps are those of a table."""
+    """Find the format of a log by its content. A log with `--map` is a table."""
     if log.columns and log.kind in ("json lines", "text"):
         return load("table")
     for log_format in _formats():
@@ -49,12 +49,12 @@ def recognise(log: LogFile) -> LogFormat:
             return log_format
     if log.kind == "folder":
         raise log.error(
-            f"not the folder of a known tool: {log.description()}", "name the files in it, such as logs/*.eval"
+            f"not the folder of a supported tool: {log.description()}", "name the files in it, such as logs/*.eval"
         )
     if log.is_utf16:
         raise log.error(f"unknown format: {log.description()}", log.conversion)
     titles = ", ".join(log_format.title for log_format in _formats())
-    raise log.error(f"unknown format: {log.description()}", f"these are known: {titles}; name the columns with --map")
+    raise log.error(f"unknown format: {log.description()}", f"supported: {titles}; name columns with --map")
 
 
 def _formats() -> Iterator[LogFormat]:

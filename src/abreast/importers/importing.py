@@ -1,7 +1,7 @@
-"""Importing a log: it becomes a run of a store, with its trials as rows.
+"""Import of a log as a run of a store, with its trials as rows.
 
-The trials are first read into a temporary file, because their positions depend on how many variants and repeats there
-are. So a damaged log leaves nothing in the store.
+Trials are first read into a temporary file, because their positions depend on the number of variants and repeats.
+Therefore a damaged log leaves nothing in the store.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from abreast.store.schema import Column
 from abreast.text import many, printable
 
 MOST_CASES = 10_000_000
-MOST_QUEUED = 2_000  # trials that wait to be committed
-MOST_MISSING = 4  # missing trials for each logged one; more means that the columns are mapped wrongly
+MOST_QUEUED = 2_000  # trials waiting to be committed
+MOST_MISSING = 4  # missing trials per logged one; more means that the columns are mapped wrongly
 LONGEST_ID = 60  # characters in a message
 MOST_LISTED = 5  # ids in a note
 REDACTED = "***"
-UNKNOWN = math.nan  # a time that the log does not say
+UNKNOWN = math.nan  # a time missing in the log
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A log in the store."""
+    """The run of a log in the store."""
 
     run: str
     file: str
     tool: str
     trials: int
-    is_new: bool  # false if the store had it already
+    is_new: bool  # false if the store already had it
     notes: Sequence[str] = ()
 
 
@@ -68,7 +68,7 @@ class _SpooledTrial:
 
 @dataclass(slots=True)
 class _Spool:
-    """The trials of a log in a temporary file, and what is known of all of them."""
+    """The trials of a log in a temporary file, with facts about all of them."""
 
     file: IO[bytes]
     cases: CaseTable
@@ -76,7 +76,7 @@ class _Spool:
     repeats: int
     trials: int = 0
     duplicates: int = 0
-    changed: Sequence[str] = ()  # ids of cases with another input than an earlier case of the same id
+    changed: Sequence[str] = ()  # ids of cases whose input differs from that of an earlier case with the same id
     failed: Counter[str] = field(default_factory=Counter)  # errors by blame
     skipped: int = 0
     scores: dict[str, Range | None] = field(default_factory=dict)  # lowest and highest value by name
@@ -105,9 +105,9 @@ class _Spool:
 
 
 def import_log(store: Store, path: Path, options: ImportOptions | None = None, run_name: str | None = None) -> Imported:
-    """Import a log into a store, unless the store has it already.
+    """Import a log into a store, unless the store already has it.
 
-    Unless `run_name` is given, the run gets a speakable name.
+    Without `run_name`, the run gets a generated name.
     """
     options = options or ImportOptions()
     log = LogFile(path, options.columns)
@@ -136,9 +136,7 @@ class _Import:
             return Imported(existing["run"], str(self._log), facts["tool"], existing["stored_trials"], is_new=False)
         header = self._format.header(self._log)
         if header.planned_cases is not None and header.planned_cases > MOST_CASES:
-            raise self._log.error(
-                f"says that {header.planned_cases:,} cases were planned; at most {MOST_CASES:,} can be"
-            )
+            raise self._log.error(f"{header.planned_cases:,} planned cases; at most {MOST_CASES:,} are allowed")
         cases = CaseTable()
         try:
             with tempfile.TemporaryFile(prefix="abreast-import-") as file:
@@ -151,7 +149,7 @@ class _Import:
             cases.close()
 
     def _existing(self, fingerprint: str) -> dict[str, Any] | None:
-        """The run of an earlier import of the same log. What is left of one that was killed is removed."""
+        """Find the run of an earlier import of the same log; remove the remains of one that was killed."""
         for run in self._store.runs() if self._store.exists() else ():
             if run["fingerprint"] == fingerprint:
                 if self._store.is_executed(run["owner"], run["heartbeat_at"]):
@@ -186,8 +184,8 @@ class _Import:
             (_, most), *_ = counts.most_common(1)
             cases = many(len(spool.cases), "case")
             raise self._log.error(
-                f"{many(spool.trials, 'trial')} of {cases}, and {most:,} of them of one case and variant",
-                "each case needs an id of its own; with --map, check the columns of case and variant",
+                f"{many(spool.trials, 'trial')} of {cases}, {most:,} of them of one case and variant",
+                "each case needs a distinct id; with --map, check the columns of case and variant",
             )
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -244,7 +242,7 @@ class _Import:
         return Imported(lease.run, str(self._log), header.tool, spool.trials, is_new=True, notes=notes)
 
     def _write_trials(self, lease: Lease, header: LogHeader, spool: _Spool) -> int:
-        """Write the rows. Returns the number of positions that have one."""
+        """Write the rows; return the number of positions that have one."""
         queue = _Queue()
         writer = self._store.writer(lease, queue.committed, queue.failed, lambda _: None)
         try:
@@ -277,14 +275,14 @@ class _Import:
         return replace(score, value=value)
 
     def _primary(self, header: LogHeader, spool: _Spool) -> str | None:
-        """The score that the verdict uses."""
+        """Return the score that the verdict uses."""
         chosen = self._options.score
         if chosen is not None and chosen not in spool.scores:
             raise self._log.error(f"--score {chosen}: no such score{suggestion(chosen, spool.scores)}")
         return chosen or (header.primary if header.primary in spool.scores else next(iter(spool.scores), None))
 
     def _refuse_range(self, primary: str | None, spool: _Spool) -> None:
-        """Refuse a primary score whose values are not from 0 to 1, which would not count."""
+        """Refuse a primary score with values outside 0 to 1, which would not count."""
         for name in self._ranges:
             if name not in spool.scores:
                 raise self._log.error(f"--range {name}: no score {name}{suggestion(name, spool.scores)}")
@@ -292,8 +290,8 @@ class _Import:
         low, high = self._ranges.get(primary or "", (0.0, 1.0))
         if extent is not None and not (low <= extent[0] and extent[1] <= high):
             raise self._log.error(
-                f"the score {primary} goes from {extent[0]:g} to {extent[1]:g}, outside {low:g} to {high:g}",
-                f"declare its lowest and highest possible value: --range {primary}=LOWEST..HIGHEST",
+                f"the score {primary} ranges from {extent[0]:g} to {extent[1]:g}, outside {low:g} to {high:g}",
+                f"declare its lowest and highest possible values: --range {primary}=LOWEST..HIGHEST",
             )
 
     # -- describing ------------------------------------------------------------------------------------------------
@@ -325,30 +323,32 @@ class _Import:
         }
 
     def _notes(self, header: LogHeader, spool: _Spool) -> list[str]:
-        """What a reader of the results should know, stored with the run."""
+        """Return notes for readers of the results, stored with the run."""
         notes = []
         if spool.failed or spool.skipped:
             notes.append(f"errors: {self._format.error_rule}")
         expected = len(spool.cases) * spool.repeats * len(spool.variants)
         missing = expected - (spool.trials - spool.duplicates)
         if missing and header.status == "complete":
-            notes.append(f"not in the log, and counted as skipped: {many(missing, 'trial')} of {expected:,}")
+            notes.append(f"not in the log, counted as skipped: {many(missing, 'trial')} of {expected:,}")
         if spool.changed:
             ids = ", ".join(spool.changed[:MOST_LISTED])
             more = f" and {len(spool.changed) - MOST_LISTED:,} more" if len(spool.changed) > MOST_LISTED else ""
             notes.append(f"not paired, because the same case id has several inputs: {ids}{more}")
         if spool.duplicates:
-            notes.append(f"more than once in the log, of which the last counts: {many(spool.duplicates, 'trial')}")
+            notes.append(f"more than once in the log (the last one counts): {many(spool.duplicates, 'trial')}")
         for name, extent in spool.scores.items():
             if extent is not None and name not in self._ranges and not 0 <= extent[0] <= extent[1] <= 1:
                 option = f"--range {name}=LOWEST..HIGHEST"
-                notes.append(f"the score {name} goes from {extent[0]:g} to {extent[1]:g}: {option} makes it comparable")
+                notes.append(
+                    f"the score {name} ranges from {extent[0]:g} to {extent[1]:g}: to compare it, add {option}"
+                )
         return notes
 
 
 class _CaseIndex:
-    """Finds the index of a case by its id and input. A case with the id of another but a different input is a case of
-    its own, so that its trials are paired with nothing else."""
+    """Finds the index of a case by its id and input. A case with the id of another case but a different input is a
+    separate case, so that its trials are paired with nothing else."""
 
     def __init__(self, cases: CaseTable) -> None:
         self.changed: list[str] = []
@@ -397,7 +397,7 @@ class _Queue:
 
 
 def _impossible_value(trial: LoggedTrial) -> str:
-    """`the model is 5, not text`: the first value that no row can hold; empty if there is none."""
+    """Describe the first value that cannot be stored, as in `the model is 5, not text`; empty if there is none."""
     answer = trial.answer or Answer("")
     texts = {
         "id": trial.case.id,
@@ -460,7 +460,7 @@ def _job(spool: _Spool, spooled: _SpooledTrial, variants: Sequence[Variant]) -> 
 
 
 def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
-    """The trials that a complete log does not have, as skipped ones."""
+    """Yield the trials that are missing in the log, as skipped ones."""
     outcome = _outcome(LoggedTrial(case=Case("", None), variant="", skipped="not in the log"))
     for position in range(len(is_written)):
         if not is_written[position]:
@@ -470,7 +470,7 @@ def _missing(spool: _Spool, is_written: bytearray) -> Iterator[_SpooledTrial]:
 
 
 def _without_secrets(value: Any, name: str = "") -> Any:
-    """Parameters of a variant without keys and passwords, which other tools log."""
+    """Redact keys and passwords, which other tools log, in the parameters of a variant."""
     if isinstance(value, dict):
         return {key: _without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
@@ -487,7 +487,8 @@ def _widened(extent: Range | None, value: float | None) -> Range | None:
 
 
 def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:
-    """The log of a run that ended is complete, even if infrastructure failed: nothing can continue it."""
+    """Return the status and its reason. A log that ended is complete, even with infrastructure failures: nothing can
+    continue it."""
     if header.status == "incomplete":
         return "incomplete", header.reason or "the log is incomplete"
     if missing:
@@ -496,7 +497,7 @@ def _status(header: LogHeader, missing: int) -> tuple[str, str | None]:
 
 
 def _spec(header: LogHeader, spool: _Spool) -> dict[str, Any]:
-    """What other commands read of the spec of a run."""
+    """Return the parts of a run's spec that other commands read."""
     return {
         "name": header.task,
         "description": None,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import IO, Any
 
 CHUNK = 1 << 20  # characters
-_CUT_NUMBER = re.compile(r"\.|[eE][+-]?")  # what is left of a number that was cut after a part that is a number
+_CUT_NUMBER = re.compile(r"\.|[eE][+-]?")  # the rest of a number that was cut where its beginning is also a number
 _SPACE = " \t\n\r"
 _NEAR = 32  # characters before the end where an unfinished value may already look malformed
 
@@ -24,10 +24,10 @@ class BadJson(ValueError):
 
 
 def values(file: IO[str], arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """The members of a JSON object in the order of the file, as path and value.
+    """Yield the members of a JSON object in the order of the file, as path and value.
 
-    The arrays whose dotted paths are given are read item by item, and so are the members of the objects that contain
-    them. `NaN` and `Infinity` are accepted, as by Python's own parser.
+    The arrays at these dotted paths are read item by item, and the objects that contain them member by member. `NaN`
+    and `Infinity` are accepted, as by Python's own parser.
 
     >>> import io
     >>> document = '{"version": 2, "results": {"rows": [{"a": 1}, {"a": 2}], "total": 2}}'
@@ -40,14 +40,14 @@ def values(file: IO[str], arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
 
 
 def items(file: IO[str]) -> Iterator[Any]:
-    """The items of a JSON array, one by one."""
+    """Yield the items of a JSON array."""
     reader = _Reader(file)
     yield from _items(reader)
     reader.expect_end()
 
 
 def head_members(text: str) -> dict[str, Any]:
-    """The members of a JSON object of which only the beginning is known; the last value, if it is cut off, is None.
+    """Return the members in the beginning of a JSON object; a last value that is cut off is None.
 
     >>> head_members('{"version": 2, "status": "success", "samples": [{"id": 1}, {"i')
     {'version': 2, 'status': 'success', 'samples': None}
@@ -116,7 +116,7 @@ class _Reader:
         return self._dropped + self._position
 
     def next(self) -> str:
-        """The next character that is not space; empty at the end."""
+        """Return the next character that is not white space; empty at the end."""
         while True:
             while self._position < len(self._buffer):
                 character = self._buffer[self._position]
@@ -163,7 +163,7 @@ class _Reader:
             except RecursionError:
                 raise BadJson(f"nested too deeply at character {self.at + 1:,}", is_truncated=False) from None
             if isinstance(value, int | float) and end > len(self._buffer) - _NEAR and not self._is_complete:
-                self._read_more()  # a number may go on
+                self._read_more()  # the number may continue
                 continue
             self._position = end
             return value
@@ -173,7 +173,7 @@ class _Reader:
             raise BadJson(f"more text after the end, at character {self.at + 1:,}", is_truncated=False)
 
     def _read_more(self) -> bool:
-        """Read as much as is left in the buffer, so that a value of any size is parsed a few times only."""
+        """Double the buffer, so that a value of any size is parsed only a few times."""
         if self._is_complete:
             return False
         rest = self._buffer[self._position :]

@@ -20,7 +20,7 @@ from abreast.filenames import relative_path
 from abreast.importers import json_stream
 from abreast.text import printable
 
-HEAD = 1 << 16  # bytes that formats recognise a file by
+HEAD = 1 << 16  # bytes by which formats recognise a file
 LONGEST_LINE = 1 << 23  # bytes of the first row of JSON lines
 MOST_FILES = 100_000  # in a folder
 MOST_NAMES = 8  # listed in a message
@@ -32,8 +32,8 @@ Kind = Literal["folder", "zip", "json", "json lines", "xml", "text", "empty"]
 
 
 class LogFile:
-    """A log with what formats need to recognise and read it. Errors name the file, and the member of an archive or
-    folder. `columns` are those that the user named with `--map`.
+    """A log, with methods to recognise and read it. Errors name the file, and the member of an archive or folder.
+    `columns` are those of `--map`.
     """
 
     def __init__(self, path: Path, columns: Mapping[str, str] | None = None) -> None:
@@ -50,7 +50,7 @@ class LogFile:
 
     @cached_property
     def kind(self) -> Kind:
-        """What the content is, whatever the name says."""
+        """Kind of the content, whatever the file's name."""
         if self.path.is_dir():
             return "folder"
         text = self.head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -67,7 +67,7 @@ class LogFile:
 
     @cached_property
     def _first_line(self) -> bytes:
-        """The first line, also if it is longer than the head."""
+        """The first line, even if it is longer than the head."""
         line, newline, _ = self.head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
         if newline or len(self.head) < HEAD:
             return line
@@ -100,7 +100,7 @@ class LogFile:
 
     @cached_property
     def keys(self) -> Mapping[str, Any]:
-        """The top-level names of a JSON document, as far as the head goes, with the values that fit into it."""
+        """The top-level names of a JSON document that are in the head, with the values that fit into it."""
         return json_stream.head_members(self.head.decode("utf-8-sig", "ignore"))
 
     def first_line(self) -> Any:
@@ -108,7 +108,7 @@ class LogFile:
         return _parsed(self._first_line)
 
     def description(self) -> str:
-        """What the content is, for a message about an unknown format."""
+        """Describe the content, for a message about an unknown format."""
         if self.kind == "json" and self.keys:
             return f"JSON with {_listed(self.keys)}"
         if self.kind == "json lines" and isinstance(line := self.first_line(), dict):
@@ -128,7 +128,7 @@ class LogFile:
     def conversion(self) -> str:
         """How to convert text that is not UTF-8."""
         encoding = "UTF-16" if self.is_utf16 else "WINDOWS-1252"
-        return f"convert it, such as with `iconv -f {encoding} -t UTF-8 FILE > NEW`"
+        return f"convert it, for example with `iconv -f {encoding} -t UTF-8 FILE > NEW`"
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class LogFile:
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:
-        """Open the file as lines of text with their ends. Refuses those that are not UTF-8."""
+        """Open the file as lines of text with their line ends. Refuses lines that are not UTF-8."""
         with self.open() as file, io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="") as text:
             yield self._utf8_lines(text)
 
@@ -166,7 +166,7 @@ class LogFile:
             raise self.error(f"line {number:,}: not UTF-8", self.conversion, member)
 
     def json(self, member: str = "") -> Any:
-        """A whole JSON document; for small ones."""
+        """Parse a small JSON document."""
         with self.open(member) as file:
             content = file.read()
         try:
@@ -175,7 +175,7 @@ class LogFile:
             raise self._bad_json(error, member) from None
 
     def json_values(self, arrays: Collection[str], member: str = "") -> Iterator[tuple[str, Any]]:
-        """The members of a large JSON object as path and value; the named arrays item by item. See `json_stream`."""
+        """Yield the members of a large JSON object as path and value; these arrays item by item. See `json_stream`."""
         with self.text(member) as file:
             try:
                 yield from json_stream.values(file, arrays)
@@ -183,7 +183,7 @@ class LogFile:
                 raise self._bad_json(error, member) from None
 
     def json_items(self, member: str = "") -> Iterator[Any]:
-        """The items of a large JSON array."""
+        """Yield the items of a large JSON array."""
         with self.text(member) as file:
             try:
                 yield from json_stream.items(file)
@@ -191,7 +191,7 @@ class LogFile:
                 raise self._bad_json(error, member) from None
 
     def json_lines(self, member: str = "") -> Iterator[tuple[int, Any]]:
-        """The number and value of each line that is not empty."""
+        """Yield the number and value of each line that is not empty."""
         with self.open(member) as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
@@ -200,7 +200,7 @@ class LogFile:
                 try:
                     value = json.loads(text)
                 except (ValueError, RecursionError) as error:
-                    cut = "" if line.endswith(b"\n") else "; the file seems to be truncated"
+                    cut = "" if line.endswith(b"\n") else "; the file may be truncated"
                     problem = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", error)
                     raise self.error(f"line {number:,} is not JSON ({problem}){cut}", member=member) from None
                 self._refuse_other_encoding(number, text, member)
@@ -208,13 +208,13 @@ class LogFile:
 
     def digest(self) -> str:
         """SHA-256 of the content; of a folder, of the names and contents of its files."""
-        whole = hashlib.sha256()
+        digest = hashlib.sha256()
         if self.kind != "folder":
             return self._digest_of(self.path)
         for path in sorted(self._files()):
             name = path.relative_to(self.path).as_posix()
-            whole.update(f"{name}\0{self._digest_of(path)}\n".encode("utf-8", "surrogateescape"))
-        return whole.hexdigest()
+            digest.update(f"{name}\0{self._digest_of(path)}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
 
     def _digest_of(self, path: Path) -> str:
         with self._reading(""), path.open("rb") as file:
@@ -236,7 +236,7 @@ class LogFile:
 
     @contextmanager
     def _reading(self, member: str) -> Iterator[None]:
-        """Raise errors of reading with the name of the file."""
+        """Raise errors of reading with the file's name."""
         try:
             yield
         except OSError as error:
@@ -245,17 +245,17 @@ class LogFile:
             raise self.error(f"has no {member}") from None
         except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, zlib.error) as error:
             problem = f"the archive is damaged or truncated ({error})"
-            raise self.error(problem, "copy it again from where it was written", member) from None
+            raise self.error(problem, "copy it again from its source", member) from None
 
     def _bad_json(self, error: Exception, member: str) -> BadInput:
         if getattr(error, "is_truncated", False):
-            fix = "copy it again from where it was written, or wait until the tool has finished"
+            fix = "copy it again from its source, or wait until the tool has finished"
             return self.error(f"the file is truncated: it {error}", fix, member)
         return self.error(f"not valid JSON ({error})", member=member)
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open a member of an archive, also one in Zstandard, which the standard library reads from Python 3.14 on."""
+    """Open a member of an archive, including Zstandard, which the standard library reads only since Python 3.14."""
     info = archive.getinfo(name)
     if info.compress_type != ZSTANDARD or sys.version_info >= (3, 14):
         return archive.open(info)
@@ -312,8 +312,8 @@ class _ZstandardMember(io.RawIOBase):
 
 def _listed(names: Collection[str]) -> str:
     """The first names, quoted and safe to print."""
-    shown = ", ".join(printable(name)[:60] for name in list(names)[:MOST_NAMES])
-    return f"{shown}{', …' if len(names) > MOST_NAMES else ''}"
+    listed = ", ".join(printable(name)[:60] for name in list(names)[:MOST_NAMES])
+    return f"{listed}{', …' if len(names) > MOST_NAMES else ''}"
 
 
 def _parsed(line: bytes) -> Any:

@@ -19,7 +19,7 @@ _EXTENSIONS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".xml")
 
 @dataclass(frozen=True, slots=True)
 class Contenders:
-    """What to compare: runs by name, of which those in `store` are logs."""
+    """Runs to compare, by name; those in `store` are logs."""
 
     names: Sequence[str]
     store: Store | None
@@ -32,8 +32,8 @@ def contenders(
     stores: Sequence[Store],
     options: ImportOptions | None = None,
 ) -> Iterator[Contenders]:
-    """Import the files among these names into a temporary store, as runs with the names of the files. A name that is
-    also a run of `stores` is the run; of a single file, its variants are the contenders."""
+    """Import the files among these names into a temporary store, as runs named after the files. A name that is also a
+    run of `stores` means the run. If there is only one file, its variants are the contenders."""
     files = {name: path for name, path in files_among(names).items() if not _names_run(stores, name)}
     if not files:
         yield Contenders(names, None, ())
@@ -44,15 +44,15 @@ def contenders(
         }
         chosen = []
         for name in names:
-            run = imported[files[name]].run + name.removeprefix(_written(name)) if name in files else None
+            run = imported[files[name]].run + name.removeprefix(_path_part(name)) if name in files else None
             chosen.append(run or _resolved(stores, name))
         yield Contenders(_variants(chosen[0], store) if len(chosen) == 1 else chosen, store, list(imported.values()))
 
 
-def _written(name: str) -> str:
-    """The part of the name that is a file or folder; empty if there is none.
+def _path_part(name: str) -> str:
+    """Return the part of the name that is a file or folder; empty if there is none.
 
-    >>> _written("no/such/file.eval:b")
+    >>> _path_part("no/such/file.eval:b")
     ''
     """
     while name and not Path(name).exists():
@@ -61,9 +61,9 @@ def _written(name: str) -> str:
 
 
 def files_among(names: Sequence[str]) -> dict[str, Path]:
-    """The names that are files or folders, with or without `:VARIANT` at the end. Refuses names that can only be files
-    and do not exist."""
-    files = {name: Path(written) for name in names if (written := _written(name))}
+    """Return the names that are files or folders, with or without `:VARIANT` at the end. Refuses names that can only
+    be files and do not exist."""
+    files = {name: Path(path) for name in names if (path := _path_part(name))}
     for name in names:
         if name not in files and name.endswith(_EXTENSIONS):
             raise BadInput(f"{name}: no such file")
@@ -78,13 +78,13 @@ def _names_run(stores: Sequence[Store], name: str) -> bool:
 
 
 def _resolved(stores: Sequence[Store], name: str) -> str:
-    """`latest` and `previous` mean runs of the user's store, not logs."""
+    """Replace `latest` and `previous` by the runs of the user's store; they never mean logs."""
     run, colon, variant = name.partition(":")
     return f"{find_run(stores, run)[1]}{colon}{variant}" if run in POSITIONS else name
 
 
 def _variants(name: str, store: Store) -> list[str]:
-    """All variants of the only log, as contenders."""
+    """Return all variants of the only log, as contenders."""
     run = store.run("latest")
     variants = [variant.name for variant in store.queries.variants(run["run_id"])]
     if name != run["run"] or len(variants) < 2:

@@ -39,12 +39,12 @@ _complete: dict[str, str] = {}  # addresses with their passwords, by the address
 
 
 def is_url(address: Address) -> bool:
-    """Whether an address is the URL of a database, not a path."""
+    """Whether an address is the URL of a database instead of a path."""
     return _URL.match(os.fspath(address)) is not None
 
 
 def without_password(address: str) -> str:
-    """Return an address as it may be shown and stored.
+    """Return an address without its password, to display and store.
 
     >>> without_password("postgresql://ann:s3cret@host:5433/db?sslmode=require&password=s3cret")
     'postgresql://ann@host:5433/db?sslmode=require'
@@ -119,12 +119,12 @@ def absolute(address: Address) -> str:
 
 
 def as_path(address: str) -> Path | str:
-    """A path, or the URL of a database."""
+    """Return a path, or the URL of a database as text."""
     return address if is_url(address) else Path(address)
 
 
 def display_address(address: str) -> str:
-    """An address as one would type it in the working folder."""
+    """Return an address as a user would type it in the working folder."""
     return address if is_url(address) else relative_path(Path(address))
 
 

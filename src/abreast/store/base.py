@@ -25,7 +25,7 @@ OPEN_FOR_S = 2.0  # how long to wait for a file that another process has locked
 
 
 class LeaseLost(StoreError):
-    """The run was deleted or taken over by another process; results of trials in flight are useless."""
+    """The run was deleted or taken over by another process; results of trials in flight are discarded."""
 
 
 class RowTooLarge(StoreError):
@@ -33,7 +33,7 @@ class RowTooLarge(StoreError):
 
 
 class NoConnection(StoreError):
-    """The server of the store cannot be reached now."""
+    """The server of the store cannot be reached at present."""
 
 
 class Closed(StoreError):
@@ -83,7 +83,7 @@ class WriterConnection(ABC):
         """Do the work in one transaction, which is durable when this returns. The work may be called more than once."""
 
     def hurry(self) -> None:
-        """Called when nothing more is executed: soon give up what cannot be committed."""
+        """Called when the run is ending: soon give up what cannot be committed."""
         return
 
     @abstractmethod
@@ -148,7 +148,7 @@ class Database(ABC):
         return
 
     def identity(self) -> object:
-        """What all objects for the same database share."""
+        """Identity of the database; equal for all objects that refer to it."""
         return self.address
 
     def is_same(self, other: Database) -> bool:
@@ -172,7 +172,7 @@ class Database(ABC):
         """The objects that trackers stored."""
 
     def quota_ledger(self) -> Ledger:
-        """The ledger of calls to accounts with a quota: of this user, unless a team shares the database."""
+        """Return the ledger of calls to accounts with a quota, of the user or the team that shares the database."""
         from abreast.store.user_state.quota_ledger import FileLedger
 
         return FileLedger()
@@ -182,7 +182,7 @@ class Database(ABC):
         """Whether the store was ever written to. Raises if the file belongs to another program."""
 
     def is_missing(self) -> bool:
-        """Whether there is nothing at the address, not even something that is not a store."""
+        """Whether nothing exists at the address, neither a store nor anything else."""
         return not self.exists()
 
     def is_read_only(self) -> bool:
@@ -199,7 +199,7 @@ class Database(ABC):
 
     @abstractmethod
     def reading(self) -> Connection:
-        """The connection that this object reads with, opened when needed."""
+        """Return the connection that this object reads with, opened on demand."""
 
     @abstractmethod
     def snapshot(self, in_place: bool = True) -> AbstractContextManager[Connection]:
@@ -207,7 +207,7 @@ class Database(ABC):
 
     @abstractmethod
     def change(self) -> AbstractContextManager[Connection]:
-        """One transaction, durable when it ends. Only one process at a time is in a `change`."""
+        """Run one transaction, durable when it ends. Only one process at a time is in a `change`."""
 
     @abstractmethod
     def open_writer(
@@ -230,7 +230,7 @@ class Database(ABC):
 
     @abstractmethod
     def sql(self, query: str, write: bool = False) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Column names and rows of a user's query in the engine's SQL; `db.predictions` means `predictions`."""
+        """Run a user's query in the engine's SQL; return names and rows. `db.predictions` means `predictions`."""
 
     def materialise(self, patience_s: float = OPEN_FOR_S) -> None:
         """Update files that are derived from the rows."""
@@ -268,7 +268,7 @@ class Database(ABC):
             yield connection.execute(sql, parameters)
 
     def deletable_table(self, query: str) -> str | None:
-        """The tracked table that a query consisting of one DELETE removes rows from: allowed without `--write`."""
+        """Return the tracked table from which a query of one DELETE removes rows; it is allowed without `--write`."""
         is_delete = query.lstrip()[:6].lower() == "delete" and ";" not in query.rstrip().rstrip(";")
         table = changed_table(query) if is_delete else None
         tables = {name.lower(): name for name in tracked_rows.names(self.reading())} if table else {}

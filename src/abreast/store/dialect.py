@@ -57,7 +57,7 @@ class ViewDialect(ABC):
     most_in_a_view = 1_950  # with those of a tracked table; the table itself has the others
 
     def identifier(self, name: str) -> str:
-        """The name, or if the engine's identifiers are shorter, a short one that no other name has."""
+        """Return the name, or a unique shorter one if it exceeds the engine's limit."""
         return name
 
     def null(self, type_: str) -> str:

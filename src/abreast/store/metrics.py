@@ -42,8 +42,11 @@ Generated = Sequence[tuple[str, str, str]]  # name of a column, its key in the J
 
 
 def metrics_view(dialect: ViewDialect, generated: Generated, tagged: bool, confident: bool, joined: str) -> str:
-    """`tagged`: a case has tags; `confident`: an answer has a confidence; `generated`: the other columns that users
-    logged; `joined`: a SELECT of the rows that they tracked under this name."""
+    """Return the statement that creates the view.
+
+    `tagged`: a case has tags; `confident`: an answer has a confidence; `generated`: the other columns that users
+    logged; `joined`: a SELECT of the rows that users tracked under this name.
+    """
     parts = dialect.first_metrics(len(COLUMNS) + len(generated))
     for segmented in [False, True] if tagged else [False]:
         steps = _steps(dialect, segmented, confident)
@@ -74,7 +77,7 @@ _QUANTILE = (
     "+ per_degree * (-0.315655 + per_degree * 0.100407)))))"
 )
 
-# In the order of row numbers instead of the index, so that each page is read once.
+# Read in the order of row numbers instead of the index, so that each page is read once.
 _IN_RUN = "t.seq IN (SELECT seq FROM trials WHERE run_id = r.run_id)"
 
 
@@ -99,7 +102,7 @@ def _steps(dialect: ViewDialect, tagged: bool, confident: bool) -> str:
     of_group = "total / NULLIF(cases, 0)"
     radicand = "centre * (1 - centre) / units + 0.960364705173531 / (units * units)"
     payloads, sure, number = "", dialect.null("TEXT"), dialect.null("DOUBLE")
-    if confident:  # payloads are read for nothing else
+    if confident:  # nothing else needs the payloads
         payloads = " LEFT JOIN payloads p ON p.run_id = t.run_id AND p.position = t.position"
         sure = dialect.json_text("p.data", "confidence")
         cast = dialect.try_cast("sure", "DOUBLE")

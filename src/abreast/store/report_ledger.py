@@ -9,7 +9,7 @@ from pathlib import Path
 RUNS = "runs"  # the folder with a folder of reports per run
 LEDGER = ".abreast.json"  # in the folder of a run: its report files and their digests
 STORE_FOLDER = "../../"  # the folder of the store, relative to a ledger
-OWNER = "/store"  # no path: the URL of the store; missing if the store is a file
+OWNER = "/store"  # key of the store's URL, not a path; missing if the store is a file
 
 
 def read_ledger(folder: Path) -> dict[str, str]:

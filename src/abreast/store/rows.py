@@ -148,7 +148,7 @@ def trial_row(
 
 
 def _detail(failure: Failure | None) -> str | None:
-    """Where it happened, and how to fix it."""
+    """Return where a failure happened, and how to fix it."""
     if failure is None or not (failure.detail or failure.fix):
         return None
     return storable("\n".join(filter(None, [failure.detail, f"fix: {failure.fix}" if failure.fix else ""])))
@@ -183,7 +183,7 @@ def attempt_row(run_id: int, position: int, attempt: int, outcome: Outcome, fail
 
 
 def _billed_cost(answer: Answer | None) -> float | None:
-    """The cost that is billed: not what a subscription includes."""
+    """Return the billed cost, without what a subscription includes."""
     return None if answer is None or answer.cost_basis == "included" else answer.cost_usd
 
 
@@ -213,7 +213,7 @@ def _sum(first: Any, second: Any) -> Any:
 
 
 def cost_of(answer: Answer | None) -> Paid:
-    """Cost and tokens of one call, as far as they are known."""
+    """Return cost and tokens of one call, as far as known."""
     if answer is None:
         return Paid()
     return Paid(answer.cost_usd, answer.cost_basis, answer.usage.input_tokens, answer.usage.output_tokens)

@@ -58,7 +58,7 @@ def check_label_in(store: Database, label: str, run: str | None = None) -> None:
 
 
 def shorten(names: Sequence[str]) -> str:
-    """Candidates for an error message: `a, b, c and 7 more`."""
+    """Format candidates for an error message: `a, b, c and 7 more`."""
     more = f" and {len(names) - MOST_CANDIDATES:,} more" if len(names) > MOST_CANDIDATES else ""
     return f"{', '.join(names[:MOST_CANDIDATES])}{more}"
 

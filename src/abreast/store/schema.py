@@ -1,6 +1,6 @@
 """The tables, for every engine.
 
-Large values (prompt, answer, raw response) are kept apart, in `payloads`. Users read the views `predictions` and
+Large values (prompt, answer, raw response) are stored separately, in `payloads`. Users read the views `predictions` and
 `metrics`, whose columns for parameters, tags, scores and returned values are generated from the table `columns`; a new
 parameter never alters a table.
 

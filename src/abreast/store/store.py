@@ -76,23 +76,23 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         return [schema.Column(*row) for row in self.rows("SELECT kind, name, type FROM columns ORDER BY kind, name")]
 
     def runs(self) -> list[dict[str, Any]]:
-        """Every run, the oldest first, with its number of stored trials. A run whose owner died is incomplete."""
+        """Return every run, oldest first, with its number of stored trials. A run whose owner died is incomplete."""
         return [self._settled(row) for row in self.dicts(f"{_RUNS} ORDER BY r.run_id")]
 
     def run(self, name: str) -> dict[str, Any]:
-        """One run by its name, its label, `latest`, `previous`, or an unambiguous prefix."""
+        """Return one run by its name, its label, `latest`, `previous`, or an unambiguous prefix."""
         _, run = run_names.find_run([self], name)
         return self._settled(self.dicts(f"{_RUNS} WHERE run = ?", (run,))[0])
 
     def run_states(self) -> list[dict[str, Any]]:
-        """Every run, the oldest first, as far as reading it is cheap: without spec, provenance and number of trials.
+        """Return every run, oldest first, without what is slow to read: spec, provenance and number of trials.
 
         `last_trial`, `last_score` and `last_judgement` change whenever such a row is written.
         """
         return [self._settled(row) for row in self.dicts(_STATES)]
 
     def revision(self, run_id: int) -> str:
-        """How far the rows of a run have been read, if all are read now; for `queries.trials_since` and the like."""
+        """Return the current revision of a run's rows, for `queries.trials_since` and similar."""
         return str(self.queries.revision(run_id))
 
     def _settled(self, run: dict[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         return leases.is_alive(owner, heartbeat_at, self.now())
 
     def unfinished(self, experiment: str, fingerprint: str) -> str | None:
-        """The last run of this plan, if it is incomplete."""
+        """Return the last run of this plan, if it is incomplete."""
         rows = self.dicts(
             "SELECT run, status, owner, heartbeat_at FROM runs WHERE experiment = ? AND fingerprint = ? "
             "ORDER BY run_id DESC LIMIT 1",
@@ -113,8 +113,8 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         return next((row["run"] for row in rows if self._settled(row)["status"] in ("incomplete", RUNNING)), None)
 
     def final_positions(self, run_id: int, failures_too: bool = True) -> list[int]:
-        """Positions of the trials whose outcome is final: no infrastructure errors and no cancelled trials, and unless
-        `failures_too`, no failures of the variants either."""
+        """Return the positions of trials whose outcome is final: no infrastructure errors or cancelled trials, and only
+        with `failures_too` failures of the variants."""
         joined = self.reading().dialect.join_texts("CAST(position AS TEXT)")  # one text, because there may be a million
         ((positions,),) = self.rows(
             f"SELECT {joined} FROM trials WHERE run_id = ? AND status <> 'cancelled' "
@@ -144,14 +144,14 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         return json.loads(stops[-1][0])["reason"] if stops else None
 
     def spent(self, run_id: int, variants: int) -> list[tuple[int, float, int, float]]:
-        """By variant: number of trials with a known cost, dollars, number of trials with known tokens, tokens."""
+        """Return, by variant, the number of trials with a known cost, dollars, the number with known tokens, tokens."""
         wasted = self.spent_on_retries(run_id, variants)
         spent = self._spent("trials", "variant", run_id, range(variants))
         pairs = zip(spent, wasted, strict=True)
         return [(costed, paid + more, counted, tokens) for (costed, paid, counted, tokens), more in pairs]
 
     def spent_on_retries(self, run_id: int, variants: int) -> list[float]:
-        """Dollars by variant for attempts that were retried; the cost of a trial does not include them."""
+        """Return dollars by variant for retried attempts, which the cost of a trial does not include."""
         sums = dict(
             self.rows(
                 "SELECT position % ?, SUM(cost_usd) FROM attempts WHERE run_id = ? AND cost_usd > 0 GROUP BY 1",
@@ -279,7 +279,7 @@ class Store(ReusableAnswers, LaterScores, RunControls):
         self.close()
 
     def release_lease(self, lease: Lease) -> None:
-        """Note in this process that it no longer executes the run, even if the store could not be written."""
+        """Record in this process that it no longer executes the run, even if the store could not be written."""
         leases.release(lease.owner)
 
     # -- changing --------------------------------------------------------------------------------------------------
@@ -308,12 +308,12 @@ class Store(ReusableAnswers, LaterScores, RunControls):
             )
 
     def mark_simulated(self, run_id: int) -> None:
-        """Mark a run as simulated for good: a simulator took part in it."""
+        """Permanently mark a run as simulated: a simulator took part in it."""
         with self.change() as connection:
             connection.execute("UPDATE runs SET simulated = 1 WHERE run_id = ?", (run_id,))
 
     def note_retried_failures(self, lease: Lease) -> None:
-        """Record for good that failures of the variants were retried on purpose; reports must say so."""
+        """Permanently record that failures of the variants were retried on request; reports must say so."""
         with self.change() as connection:
             (spec,) = _stored_json(connection, lease.run_id, "spec")
             spec["options"]["retry_failed"] = True

@@ -73,20 +73,20 @@ class TrackedView(NamedTuple):
     columns: dict[str, str]
 
     def shared_type(self, name: str, type_: str) -> str:
-        """The type of a generated column that also has the values of the tracked column with its name."""
+        """Return the type of a generated column that also contains the tracked column of the same name."""
         types = {column.lower(): _generated_type(kind) for column, kind in self.columns.items()}
         return schema.widest(type_, types.get(name.lower(), "null"))
 
     def extra_columns(self, dialect: ViewDialect, names: Collection[str]) -> dict[str, str]:
-        """The columns that a view with these names lacks, as far as there is room, and their types."""
+        """Return the columns that a view with these names lacks, as far as there is room, and their types."""
         existing = {name.lower() for name in names}
         extra = [(name, kind) for name, kind in self.columns.items() if name.lower() not in existing]
         return dict(extra[: max(0, dialect.most_in_a_view - len(names))])
 
     def select(self, dialect: ViewDialect, types: Mapping[str, str | None], defaults: Mapping[str, str]) -> str:
-        """The SELECT of the tracked rows, with the columns of the view in SQL types; None leaves values unchanged.
+        """Return the SELECT of the tracked rows, with the view's columns in SQL types; None leaves values unchanged.
 
-        `defaults` are values for columns that the tracked table does not have; {name} in them is one of its columns.
+        `defaults` are values for columns that the tracked table lacks; {name} in them is one of its columns.
         """
         own = {name.lower(): quote(name) for name in self.columns}
         selected = []
@@ -103,7 +103,7 @@ def _generated_type(cell_type: str) -> str:
 
 
 def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: TrackedView | None) -> str:
-    """A row per trial with plain columns. Failures of the variant score 0, so that a plain average is honest."""
+    """Return the view with a row per trial. Failures of the variant score 0, so that a plain average is fair."""
     sources = {"params": "v.params", "tag": "c.tags", "data": "p.data"}
     fields = {
         "run": "r.run",
@@ -158,7 +158,7 @@ def predictions_view(dialect: ViewDialect, columns: Iterable[Column], tracked: T
 
 
 def create_views(dialect: ViewDialect, columns: Iterable[Column], tracked: Mapping[str, TrackedView]) -> Iterable[str]:
-    """Statements that recreate the views. `tracked` are the tracked tables by view."""
+    """Yield statements that recreate the views. `tracked` are the tracked tables by view."""
     columns = list(columns)
     generated = [(name, column.name, column.type) for name, column in metric_columns(dialect, columns)]
     yield "DROP VIEW IF EXISTS metrics"
@@ -185,7 +185,7 @@ def make_views(connection: Connection) -> None:
 
 
 def drop_views(connection: Connection) -> None:
-    """Drop the views, which may be in the way of a change to a table that they include. `make_views` must follow."""
+    """Drop the views, which may block changes to a table that they include. `make_views` must follow."""
     connection.dialect.drop_views(connection, JOINED)
 
 

@@ -26,7 +26,7 @@ HEARTBEAT_S = 1.0
 RETRY_S = 1.0
 LINGER_S = 0.05  # how long rows without a token, such as scores, wait for other rows to share a commit
 
-# In this order a row never refers to a missing one. A trial that failed by infrastructure is replaced when it is
+# In this order a row never refers to a missing one. A trial with an infrastructure failure is replaced when it is
 # executed again; cases are shared by all runs.
 _MODES: dict[str, Mode] = {
     "cases": "ignore",
@@ -63,7 +63,7 @@ class Writer:
         on_outage: Callable[[StoreError | None], None],
     ) -> None:
         self.lease = lease
-        self.in_flight = 0  # trials, written with each heartbeat for those who watch the run
+        self.in_flight = 0  # trials; written with each heartbeat, for displays in other processes
         self.failure: StoreError | None = None
         self._vanished: StoreVanished | None = None
         self._on_commit = on_commit
@@ -82,7 +82,7 @@ class Writer:
         self._thread.start()
 
     def _move(self, reason: StoreVanished) -> None:
-        """Note that the file was deleted or replaced and that the connection continues in a copy."""
+        """Record that the file was deleted or replaced and that the connection continues in a copy."""
         self._vanished = reason
         self._on_failure(reason)
 
@@ -123,12 +123,12 @@ class Writer:
                 self.put("columns", (column.kind, column.name, wide))
 
     def waiting_s(self) -> float:
-        """For how long the commit under way has been waiting for the store."""
+        """Return for how long the current commit has been waiting for the store."""
         began = self._commit_began
         return 0.0 if began is None else time.monotonic() - began
 
     def hurry(self) -> None:
-        """Soon give up a store that cannot be reached: nothing more is executed."""
+        """Soon give up a store that cannot be reached, because the run is ending."""
         self._connection.hurry()
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class Writer:
                 self._commit(batch)
             except self._connection.unstorable as error:
                 batches.popleft()
-                if len(batch) > 1:  # one bad row must not take others along
+                if len(batch) > 1:  # one bad row must not affect others
                     batches.extendleft([entry] for entry in reversed(batch))
                 elif batch and batch[0].substitute is not None:
                     rows = batch[0].substitute(self._connection.explain(error))

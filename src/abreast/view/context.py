@@ -1,4 +1,4 @@
-"""What the handlers of all pages use."""
+"""Shared by the handlers of all pages: application keys, rendering, request bodies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abreast.view.reading import StoreReader
 from abreast.view.rendering import render
 
 READER = web.AppKey("reader", StoreReader)
-CONTROLLER = web.AppKey("controller", StoreReader)  # waits for answers of drivers, and for large results
+CONTROLLER = web.AppKey("controller", StoreReader)  # for calls that take long: answers of drivers, large results
 FOLLOWERS = web.AppKey("followers", Followers)
 CASE_GRIDS = web.AppKey("case_grids", CaseGrids)
 RUN_LIST = web.AppKey("run_list", RunList)
@@ -24,14 +24,14 @@ STORE_NAME = web.AppKey("store_name", str)
 
 
 def html(request: web.Request, template: str, status: int = 200, **values: object) -> web.Response:
-    """A page rendered from a template."""
+    """Render a page from a template."""
     app = request.app
     text = render(template, store=app[STORE_NAME], read_only=app[READ_ONLY], **values)
     return web.Response(text=text, content_type="text/html", status=status)
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:
-    """The object that a request contains."""
+    """Parse the JSON object in a request."""
     try:
         body = await request.json()
     except (ValueError, RecursionError):
@@ -42,5 +42,5 @@ async def json_body(request: web.Request) -> dict[str, Any]:
 
 
 def find_run(store: Store, name: str) -> dict[str, Any]:
-    """A run by its name, its label, `latest`, or an unambiguous prefix."""
+    """Find a run by name, label, `latest`, or an unambiguous prefix."""
     return store.run(name)

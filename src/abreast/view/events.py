@@ -13,7 +13,7 @@ SIGN_OF_LIFE = b": still here\n\n"
 
 
 def sections_event(sections: Mapping[str, str], revision: str = "") -> bytes:
-    """An event with parts of a page; a browser that reconnects sends the last revision."""
+    """Format an event with sections of a page; a browser that reconnects sends the last revision."""
     number = f"id: {revision}\n" if revision else ""
     return f"{number}event: sections\ndata: {json.dumps(sections)}\n\n".encode()
 

@@ -1,4 +1,4 @@
-"""What people label, one case at a time: blind, the answers are in an order that depends on the case and the person."""
+"""Cases to label, one at a time. For blind labels, answers are in an order that depends on the case and the person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from abreast.view.rendering import run_path
 from abreast.view.trial.texts import read_first
 
 LONGEST = 60_000  # characters of an answer
-MOST_MARKS = 10  # of a scale with a button for each mark; finer ones have a field
+MOST_MARKS = 10  # on a scale of buttons; finer scales have a text field
 UNSURE = "unsure"
 _TEXT_SIZES = {"error": 0, "prompt": 4 * LONGEST, "answer": 4 * LONGEST}  # bytes
 
@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Question:
-    """A label to give; without choices, a number is typed."""
+    """A label to enter: one of the choices, or else a number."""
 
     dimension: str
     title: str
@@ -48,7 +48,7 @@ class ShownAnswer:
     position: int
     title: str
     text: str
-    path: str = ""  # to the page of the trial, unless its variant is hidden
+    path: str = ""  # of the trial's page; empty while its variant is hidden
     questions: list[Question] = field(default_factory=list)
     note: str = ""
 
@@ -64,12 +64,12 @@ class LabelItem:
     answers: list[ShownAnswer]
 
     @property
-    def left(self) -> int:
+    def open_questions(self) -> int:
         return sum(not question.current for answer in self.answers for question in answer.questions)
 
 
 class LabelSource(ABC):
-    """The cases that people label, in the order in which they do."""
+    """The cases to label, in order."""
 
     is_sample = False  # whether the labels correct a judge
     rubric: Sequence[tuple[str, str]] = ()
@@ -91,29 +91,29 @@ class LabelSource(ABC):
     def record(
         self, index: int, answer: ShownAnswer, dimension: str, value: str, note: str | None, with_names: bool
     ) -> None:
-        """Store a label; `value` is that of a choice."""
+        """Store a label; `value` is the value of a choice."""
 
     def done(self) -> int:
         return sum(map(self.is_done, range(self.total)))
 
     def next_open(self, after: int) -> int | None:
-        """The index of the next case without all its labels; None if there is none."""
+        """Return the index of the next case that lacks a label; None if there is none."""
         order = [*range(after + 1, self.total), *range(min(after + 1, self.total))]
         return next((index for index in order if not self.is_done(index)), None)
 
     def token(self, position: int) -> str:
-        """The id of an answer on the page, which does not tell its variant."""
+        """Return the id of an answer on the page, which does not reveal its variant."""
         return hashlib.sha256(f"{self.run}:{self.by}:{position}".encode()).hexdigest()[:16]
 
     def shuffled(self, positions: Sequence[int]) -> list[int]:
-        """The order in which this person sees the answers, whenever the page is loaded."""
+        """Return the order in which this person always sees the answers."""
         order = sorted(positions)
         random.Random(f"{self.run}:{order[0]}:{self.by}").shuffle(order)
         return order
 
 
 def open_source(store: Store, run: str, by: str) -> LabelSource:
-    """The sample of a judged run, for whose verdict labels must be blind and random; else all answers."""
+    """Open the random sample of a judged run, whose verdict needs blind labels, or else all answers."""
     if is_calibrated(store.run(run)) and len(store.queries.variants(int(store.run(run)["run_id"]))) > 1:
         return JudgedSample(Labelling.open(store, run, by))
     return AllAnswers(store, run, by)
@@ -175,7 +175,7 @@ class AllAnswers(LabelSource):
 
 
 class JudgedSample(LabelSource):
-    """The random sample that `abreast label` draws, on the scale of its judge. Names are never shown."""
+    """The random sample that `abreast label` draws, labelled on the judge's scale. Names are always hidden."""
 
     is_sample = True
 
@@ -208,10 +208,10 @@ class JudgedSample(LabelSource):
         ]
         for answer in answers:
             if self._labelling.judge.pairwise and answer is not answers[-1]:
-                continue  # one question for both, below the second
-            asked = block.labelled[0] if self._labelling.judge.pairwise else answer.position
-            answer.questions = list(self._questions(block, asked, answers))
-            answer.note = self._labelling.note(asked)
+                continue  # one question for both answers, below the second
+            labelled = block.labelled[0] if self._labelling.judge.pairwise else answer.position
+            answer.questions = list(self._questions(block, labelled, answers))
+            answer.note = self._labelling.note(labelled)
         return LabelItem(
             case_id=block.case_id,
             repeat=f"repeat {block.repeat + 1}" if block.repeat else "",
@@ -251,7 +251,7 @@ class JudgedSample(LabelSource):
         if dimension not in self._labelling.dimensions:
             raise BadInput(f"the rubric has no dimension {dimension[:40]!r}")
         question = LabelQuestion(block, block.labelled[0] if is_pair else answer.position, dimension)
-        tokens = {self.token(shown.position): str(number) for number, shown in enumerate(block.answers, 1)}
+        tokens = {self.token(answer.position): str(number) for number, answer in enumerate(block.answers, 1)}
         entry = "s" if value == UNSURE else tokens.get(value, value) if is_pair else value
         try:
             mark = self._labelling.parse(question, entry)
@@ -262,7 +262,7 @@ class JudgedSample(LabelSource):
 
 
 def _marks(low: float, high: float) -> list[Choice]:
-    """A choice for each mark of a scale in whole numbers; none for finer ones."""
+    """Return a choice for each mark of an integer scale; none for finer scales."""
     if not (low.is_integer() and high.is_integer() and 0 <= low < high < MOST_MARKS):
         return []
     ends = {low: "wrong" if high - low == 1 else "worst", high: "right" if high - low == 1 else "best"}

@@ -1,4 +1,4 @@
-"""Reading of the store in threads, so that the pages stay responsive. Each thread has a connection of its own."""
+"""Reading the store in threads, each with its own connection, so that pages stay responsive."""
 
 from __future__ import annotations
 

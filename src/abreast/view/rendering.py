@@ -1,4 +1,4 @@
-"""Templates of the live page, which use those of the report."""
+"""Templates of the live page, which extend those of the report."""
 
 from __future__ import annotations
 

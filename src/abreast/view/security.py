@@ -1,7 +1,7 @@
-"""Who may use the live page: checks of every request, and the headers of every response.
+"""Access to the live page: checks of every request, and the headers of every response.
 
-The page is for the user of this machine. Other web pages in the same browser can send requests to loopback addresses
-too, so the name of the host, the origin and the kind of each request are checked.
+The page is for the user of this machine. Other web pages in the same browser can also send requests to loopback
+addresses, so the host name, origin and kind of each request are checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAFE_METHODS = ("GET", "HEAD")
 
 
 def _host_of(request: web.Request) -> tuple[str, int | None]:
-    """Name and port of the host that a request names; no name if it is not valid."""
+    """Return the host name and port in a request; an empty name if invalid."""
     try:
         parts = urlsplit(f"//{request.host}")
         return parts.hostname or "", parts.port
@@ -60,7 +60,7 @@ class AccessPolicy:
         self._host, self._token, self._read_only = host, token, read_only
 
     def cookie(self, request: web.Request) -> str:
-        """The name of the cookie with the token; cookies are shared by all ports of a host."""
+        """Return the name of the token's cookie, which differs by port because all ports of a host share cookies."""
         _, port = _host_of(request)
         return f"abreast-{port or 80}"
 
@@ -76,7 +76,7 @@ class AccessPolicy:
         return await handler(request)
 
     def why_refused(self, request: web.Request) -> str:
-        """Why this request is not answered; empty if it is."""
+        """Return why this request is refused; empty if it is answered."""
         name, _ = _host_of(request)
         if not name or (not self._token and not is_loopback(name) and name != self._host):
             return f"the host {name!r} is not this machine; open the address that `abreast view` printed"
@@ -95,12 +95,12 @@ class AccessPolicy:
         return "" if self._has_token(request) else "the token is missing; open the address that `abreast view` printed"
 
     def _has_token(self, request: web.Request) -> bool:
-        given = (request.query.get("token", ""), request.cookies.get(self.cookie(request), ""))
-        return not self._token or any(hmac.compare_digest(word.encode(), self._token.encode()) for word in given)
+        tokens = (request.query.get("token", ""), request.cookies.get(self.cookie(request), ""))
+        return not self._token or any(hmac.compare_digest(token.encode(), self._token.encode()) for token in tokens)
 
 
 async def protect(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers of every response, before it is sent."""
+    """Add the security headers to a response before it is sent."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
 

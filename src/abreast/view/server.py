@@ -33,7 +33,7 @@ _TYPES = {".js": "text/javascript", ".svg": "image/svg+xml"}
 class ViewOptions:
     host: str = "127.0.0.1"
     port: int | None = None  # None: the first free one
-    needs_token: bool = False  # always so unless only this machine can connect
+    needs_token: bool = False  # always if other machines can connect
     read_only: bool = False
 
 
@@ -62,7 +62,7 @@ class ViewServer:
         self.port = 0
 
     async def start(self, run: str | None = None) -> str:
-        """Start to listen; return the address to open, of a run or of the list of all."""
+        """Start listening; return the address of a run's page or of the list of runs."""
         await self._runner.setup()
         self.port = await self._listen()
         host = "localhost" if self._options.host in ("0.0.0.0", "::") else self._options.host

@@ -1,4 +1,4 @@
-"""Serving of the live page by a process: `abreast view`, or one that `abreast run --view` starts."""
+"""Processes that serve the live page: `abreast view`, and the one that `abreast run --view` starts."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ async def end_signal() -> None:
 
 
 def _has_browser() -> bool:
-    """Whether there is a browser with a window; one for terminals would take over this one."""
+    """Whether there is a graphical browser; a text browser would take over this terminal."""
     return sys.platform == "darwin" or any(name in os.environ for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
 
 
 class ViewProcess(Listener):
-    """Serves the page of a run in a process of its own, which ends when this one does."""
+    """Serves the page of a run in a separate process, which ends with this one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class ViewProcess(Listener):
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
         request = {"address": complete_address(self._store.address), "engine": self._store.engine, "run": run}
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has printed why it ended
+        with suppress(BrokenPipeError):  # the process has printed why it ended
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         threading.Thread(target=self._print_address, args=[self._process], daemon=True).start()
@@ -109,7 +109,7 @@ async def _end_of_input() -> None:
 
 
 def main() -> None:
-    """Serve the run that the first line of standard input names, until that is closed."""
+    """Serve the run named in the first line of standard input, until standard input is closed."""
     protect()
     request = json.loads(sys.stdin.readline())
     store = open_store(request["address"], request["engine"])

@@ -7,7 +7,7 @@ import argparse
 from abreast.cli import store_argument
 from abreast.cli.command import argument, command, flag
 
-TOKEN = "require the token in the printed address, also of other users of this machine; the default with --host"
+TOKEN = "require the token in the printed address, even from other users of this machine; the default with --host"
 
 
 @command(
@@ -18,7 +18,7 @@ TOKEN = "require the token in the printed address, also of other users of this m
     argument("--host", metavar="ADDRESS", default="127.0.0.1", help="listen on this address (default: 127.0.0.1)"),
     flag("--token", TOKEN),
     flag("--no-open", "do not open the browser"),
-    flag("--read-only", "without controls, labels and deletion"),
+    flag("--read-only", "disable controls, labels and deletion"),
 )
 def view(args: argparse.Namespace) -> None:
     import asyncio

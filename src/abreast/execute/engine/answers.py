@@ -1,4 +1,4 @@
-"""Answers of targets, which may be a user's code: make sure they can be stored and scored, and are not too large."""
+"""Validation of answers, which may come from a user's code: they can be stored and scored, and are not too large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN_COUNTS = frozenset((int, type(None)))
 
 
 def validated(answer: object) -> Answer:
-    """The answer with plain numbers. Raises Crashed if it cannot be stored and scored."""
+    """Return the answer with plain numbers. Raises Crashed if it cannot be stored and scored."""
     if not isinstance(answer, Answer):
         raise Crashed(f"the target returned {type(answer).__name__}, not an Answer")
     usage, cost, data = answer.usage, answer.cost_usd, answer.data
@@ -40,7 +40,7 @@ def validated(answer: object) -> Answer:
 
 
 def within_size(answer: Answer, most: int) -> Answer:
-    """The answer with an oversized raw response and artifacts shortened. Raises TooBig if the answer is oversized."""
+    """Return the answer, with an oversized raw response and artifacts shortened. Raises TooBig if it is oversized."""
     short = shortened(answer, most)
     if short.text is answer.text and short.data is answer.data:
         return short
@@ -49,7 +49,7 @@ def within_size(answer: Answer, most: int) -> Answer:
 
 
 def shortened(answer: Answer, most: int) -> Answer:
-    """The answer with every oversized text cut to its head and tail, and without oversized values."""
+    """Return the answer with oversized texts cut to their head and tail, and without oversized values."""
     raw, artifacts, model = answer.raw_response, answer.artifacts, answer.model
     length = len(answer.text) + len(raw or "") + sum(map(len, artifacts.values()))
     has_value = answer.value is not None or bool(answer.data)
@@ -62,14 +62,14 @@ def shortened(answer: Answer, most: int) -> Answer:
         value=answer.value if is_value_small else None,
         data=answer.data if is_value_small else {},
         raw_response=None if raw is None else cut(raw, most),
-        # the state that another trial begins with is read by a program, and has a limit of its own
+        # the workspace state that another trial continues from is read by a program and has its own limit
         artifacts={name: text if name == STATE else cut(text, most) for name, text in artifacts.items()},
         model=None if model is None else model[:LONGEST_MODEL],
     )
 
 
 def storable_part(answer: object, most: int) -> Answer | None:
-    """The answer of a failed attempt, if it can be stored."""
+    """Return the answer of a failed attempt, if it can be stored."""
     try:
         return None if answer is None else shortened(validated(answer), most)
     except Crashed:
@@ -79,14 +79,14 @@ def storable_part(answer: object, most: int) -> Answer | None:
 def cut(text: str, most: int) -> str:
     if text_size(text) <= most:
         return text
-    return excerpt(redact(text), min(most // 5, EXCERPT))  # of 4 bytes each, and the note
+    return excerpt(redact(text), min(most // 5, EXCERPT))  # characters of 4 bytes each, and the note
 
 
 def _count(value: object) -> int | None:
     try:
         return None if value is None else int(operator.index(value))  # type: ignore[arg-type]
     except TypeError:
-        raise Crashed(f"the answer's tokens must be whole numbers, got {value!r}"[:500]) from None
+        raise Crashed(f"the answer's tokens must be integers, got {value!r}"[:500]) from None
 
 
 def _dollars(value: object) -> float:

@@ -24,7 +24,7 @@ Complete = Callable[[Job, Outcome], None]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineSetup:
-    """What an engine is built from. All of it can be pickled, except targets that are already built."""
+    """What an engine is built from. It can be pickled, except `built_targets` and `carrying`."""
 
     variants: Sequence[Variant]  # then the judges
     judges: int = 0  # number of judges among them
@@ -35,19 +35,19 @@ class EngineSetup:
     carrying: Callable[[Trial], Any] | None = None  # in this process, the workspace state that a trial continues from
 
     def portable(self, variants: Collection[int] | None = None) -> EngineSetup:
-        """A copy for another process, which builds its own targets; with only these variants and judges, in order."""
-        kept = range(len(self.variants)) if variants is None else sorted(variants)
+        """Copy for another process, which builds its own targets; with only these variants and judges, in order."""
+        indexes = range(len(self.variants)) if variants is None else sorted(variants)
         first_judge = len(self.variants) - self.judges
         return replace(
             self,
-            variants=[self.variants[index] for index in kept],
-            judges=sum(index >= first_judge for index in kept),
+            variants=[self.variants[index] for index in indexes],
+            judges=sum(index >= first_judge for index in indexes),
             built_targets=None,
             carrying=None,
         )
 
     def targets(self) -> Sequence[Target]:
-        """Targets of the variants, then of the judges; built if necessary."""
+        """Return the targets of the variants, then of the judges; build them if necessary."""
         if self.built_targets is not None:
             return self.built_targets
         first_judge, shared = len(self.variants) - self.judges, dict(self.settings)
@@ -58,7 +58,7 @@ class EngineSetup:
         ]
 
     def timeouts(self, targets: Sequence[Target]) -> list[Callable[[int], float]]:
-        """For each target, a function from the length of a prompt to seconds."""
+        """Return, for each target, a function from the length of a prompt to seconds."""
         first_judge = len(self.variants) - self.judges
         return [
             self.limits.seconds_of(variant.name, target.name)
@@ -85,16 +85,16 @@ class Engine(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Soon end everything in flight, and what is submitted later, as `cancelled`."""
+        """Soon end everything in flight, and whatever is submitted later, as `cancelled`."""
 
     def capacity(self) -> int | None:
-        """Most jobs in flight; None: as many as the limits of the run allow."""
+        """Return the most jobs in flight; None: as many as the limits of the run allow."""
         return None
 
     def limits(
         self, requested: int | None, emit: Callable[..., Any], stop: Callable[[str, str, str], None]
     ) -> Sequence[Limit]:
-        """Limits that make jobs wait while its machines are short of memory or cores.
+        """Return limits that make jobs wait while the engine's machines are short of memory or cores.
 
         `requested` is how many trials may be in flight, None if that is adaptive; `emit` reports an event; `stop` ends
         the run, with a kind, a message and a fix.
@@ -102,11 +102,11 @@ class Engine(ABC):
         return ()
 
     def prepare_ahead(self, jobs: Iterable[Job]) -> None:
-        """Make the requests of the jobs that will probably start next, in this order, and of no others."""
+        """Prepare the requests of these jobs, which will probably start next, in this order, and drop all others."""
         return
 
     def reaping(self) -> contextlib.AbstractContextManager[None]:
-        """A context that owns the processes started in it, and ends those that remain after it."""
+        """Return a context that owns the processes started in it, and ends those that remain at its exit."""
         return contextlib.nullcontext()
 
     async def close(self) -> list[str]:
@@ -119,10 +119,10 @@ def cancelled_outcome() -> Outcome:
 
 
 class EngineFactory(ABC):
-    """Makes the engine of a run, after a look at the machines that it will use."""
+    """Makes the engine of a run, after examining the machines that it will use."""
 
     def examine(self, setup: EngineSetup) -> Sequence[Mapping[str, Any]]:
-        """Check that other machines can execute these targets; return what to store of each. Raises BadInput."""
+        """Check that other machines can execute these targets; return facts to store about each. Raises BadInput."""
         return ()
 
     @abstractmethod
@@ -144,7 +144,7 @@ class SimpleFactory(EngineFactory):
 
 
 def find_engine(engine: str | RayEngineChoice) -> EngineFactory:
-    """The factory of an engine: a built-in one, or one that a package registers as `abreast.engines`."""
+    """Find the factory of a built-in engine, or of one that a package registers as `abreast.engines`."""
     if not isinstance(engine, str) or engine == "ray":
         from abreast.execute.engine.ray.cluster import RayFactory
         from abreast.spec.schema import RaySettings

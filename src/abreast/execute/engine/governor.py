@@ -20,12 +20,12 @@ from abreast.spec.schema import Limits, size_in_bytes
 from abreast.targets.base import Place
 
 SAMPLE_S = 1.0  # between two readings
-FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # the same in the first seconds of a variant: at first, and at most
+FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # in the first seconds of a variant: initial and longest interval
 EARLY_S = 5.0
 GUESS: dict[Place, int] = {"loop": 0, "thread": 50_000_000, "process": 200_000_000}  # bytes, before any trial ended
 FIRST = 8  # trials in flight before any of them is idle or has ended
-PRESSED = 10.0  # per cent of the time in which something waits for memory
-COMPUTING = 2 / 3  # of its time; trials that compute less are mostly waiting
+PRESSED = 10.0  # per cent of the time in which some process waits for memory
+COMPUTING = 2 / 3  # of a trial's time; those that compute less are mostly waiting
 SATURATED = 0.9  # of all cores
 ROOM = 0.75  # of all cores; if trials use less, more may run
 HALF_LIFE_S = 5.0  # of readings of cores
@@ -35,7 +35,7 @@ NOTICE_S = 1.0  # shorter waits are not reported
 
 
 def governor(limits: Limits, places: Sequence[Place], requested: int | None, emit: Callable[..., Any]) -> Resources:
-    """The governor of this machine. `places` are by variant."""
+    """Build the governor of this machine. `places` are by variant."""
     machine = Machine()
     free = max(256_000_000, machine.total_memory() // 20)
     declared = None if limits.memory_per_trial is None else size_in_bytes(limits.memory_per_trial)
@@ -72,7 +72,7 @@ class Memory:
         return self._is_known[variant]
 
     def of(self, variant: int) -> float:
-        """Estimated bytes of a trial of this variant."""
+        """Estimate the bytes of a trial of this variant."""
         if self._declared is not None:
             return float(self._declared)
         if self._reported[variant]:
@@ -104,10 +104,10 @@ class Cores:
     def __init__(self, cores: float, free: float) -> None:
         self._cores, self._allowed = cores, max(1.0, cores - free)
         self._cpu_s: float | None = None
-        self._computing = self._running = self._used = self._seconds = 0.0  # sums over time, older ones fading
+        self._computing = self._running = self._used = self._seconds = 0.0  # sums that decay over time
         self._observed_s = 0.0
         self.most: int | None = None  # None: as many as requested
-        self.has_evidence = False  # a trial has ended, or there are readings of some time
+        self.has_evidence = False  # a trial has ended, or there are enough readings
 
     @property
     def used(self) -> float:
@@ -176,7 +176,7 @@ class Resources(Limit):
             is_early = self.is_learning and loop.time() < early_until
             pause = min(EARLY_SAMPLE_S if is_early else SAMPLE_S, 2 * pause)
 
-    # -- may it start? ---------------------------------------------------------------------------------------------
+    # -- admission -------------------------------------------------------------------------------------------------
 
     def wait(self, job: Job, now: float) -> float:
         reason = self._reason(job.variant) if any(self._in_flight) else None
@@ -211,7 +211,7 @@ class Resources(Limit):
         return max(0, self._reading.own.memory - self._base)
 
     def _fits(self, variant: int) -> bool:
-        """Whether one more fits when all in flight have grown to what such a trial takes."""
+        """Whether one more fits once all in flight have grown to the estimated size."""
         if self._reading.memory_pressure > PRESSED:
             return False
         size = self._memory.of(variant)
@@ -278,14 +278,14 @@ class Resources(Limit):
         size, available = int(self._memory.of(variant) / 1e6), int(self._reading.available / 1e6)
         figures = {"available_mb": available, "per_trial_mb": size}
         if reason == "unknown":
-            return "the memory of a trial is not known yet", "memory_per_trial", figures
+            return "the memory per trial is not known yet", "memory_per_trial", figures
         free = int(self._free_memory / 1e6)
-        why = f"memory is short ({available:,} MB available, {size:,} MB per trial, {free:,} MB to be left free)"
+        why = f"memory is short ({available:,} MB available, {size:,} MB per trial, {free:,} MB to keep free)"
         return why, "memory_per_trial or free_memory", figures
 
 
 class Stagger(Limit):
-    """Spaces out starts of programs that need CPU time to start, because starting them together slows each down."""
+    """Spaces out starts of programs that need CPU time to start: started together, they slow each other down."""
 
     def __init__(self, start_cpu_s: Sequence[float], cores: float) -> None:
         """`start_cpu_s` is by variant: CPU seconds to start one."""

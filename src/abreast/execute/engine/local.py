@@ -34,11 +34,11 @@ CANCEL_GRACE_S = 5.0  # for a cancelled attempt to end
 class ActiveAttempt:
     job: Job
     started_at: float  # as Unix time
-    start: float  # in the loop's time, like `deadline` and `over_at`
+    start: float  # on the loop's clock, like `deadline` and `over_at`
     seconds: float  # its timeout
     deadline: float
-    forced_ending: Outcome | None = None  # its outcome if it was cancelled
-    is_preparing: bool = False  # nothing was sent yet
+    forced_ending: Outcome | None = None  # its outcome if it is cancelled
+    is_preparing: bool = False  # nothing has been sent yet
     over_at: float | None = None  # when it began to clean up
 
 
@@ -158,7 +158,7 @@ class LocalEngine(Engine):
             return Outcome("error", storable_part(error.answer, self._answer_size), classify(error))
 
     def _clock(self, moment: Moment, ago: float) -> None:
-        """Exclude starting a worker, preparing a folder and cleaning up from the time of a trial."""
+        """Exclude starting a worker, preparing a folder and cleaning up from a trial's duration."""
         task = asyncio.current_task()
         attempt = None if task is None else self._attempts.get(task)
         now = self._loop.time() - ago
@@ -166,10 +166,10 @@ class LocalEngine(Engine):
             return
         if attempt.forced_ending is not None:
             if moment == "over":
-                attempt.deadline = now + STARTUP_S  # it ended when cancelled; allow time to read what it left
+                attempt.deadline = now + STARTUP_S  # it ended when cancelled; allow time to read its results
             return
         attempt.is_preparing = moment == "preparing"
-        if moment == "checking":  # each check has its own time
+        if moment == "checking":  # each check has its own timeout
             attempt.deadline = math.inf
         elif moment != "ready":
             attempt.deadline = now + max(STARTUP_S, attempt.seconds)
@@ -191,7 +191,7 @@ class LocalEngine(Engine):
         return extend
 
     def _end(self, attempt: ActiveAttempt, outcome: Outcome) -> None:
-        outcome = redact_outcome(outcome)  # before anything is scored, stored or shown
+        outcome = redact_outcome(outcome)  # before anything is scored, stored or displayed
         if outcome.failure is None or outcome.failure.blame != "infrastructure":
             self._requests.pop(attempt.job, None)  # no attempt follows
         elapsed = (attempt.over_at or self._loop.time()) - attempt.start
@@ -220,7 +220,7 @@ class LocalEngine(Engine):
                 self._end_early(task, attempt, _timed_out(attempt))
             else:
                 del self._attempts[task]
-                asyncio._unregister_task(task)  # otherwise closing the loop would wait for it
+                asyncio._unregister_task(task)  # else closing the loop would wait for it
                 self._end(attempt, attempt.forced_ending)
         self._timer, self._timer_at = None, math.inf
         self._check_at(min((attempt.deadline for attempt in self._attempts.values()), default=math.inf))
@@ -289,7 +289,7 @@ class LocalEngine(Engine):
 
 
 def _merged_ending(ending: Outcome, outcome: Outcome) -> Outcome:
-    """Merge the forced ending of an attempt with what the attempt reported, such as its usage.
+    """Merge the forced ending of an attempt with what it reported, such as its usage.
 
     A timeout is not blamed on the variant if the target reports that it was waiting for its provider.
     """
@@ -301,7 +301,7 @@ def _merged_ending(ending: Outcome, outcome: Outcome) -> Outcome:
 
 
 def _timed_out(attempt: ActiveAttempt) -> Outcome:
-    """The outcome of an attempt that ran out of time while it was preparing, running or cleaning up."""
+    """Return the outcome of an attempt that timed out while preparing, running or cleaning up."""
     if not attempt.is_preparing and attempt.over_at is None:
         message = f"no answer within {attempt.seconds:g} s"
         return Outcome("error", failure=Failure("timeout", "variant", message, fix=FIXES["timeout"]))

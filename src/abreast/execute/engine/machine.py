@@ -16,7 +16,7 @@ UNLIMITED = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class MachineReading:
-    """What is available, and what this run uses."""
+    """Memory available, and the processes of this run."""
 
     available: int  # bytes
     memory_pressure: float  # see `Machine.memory_pressure`
@@ -24,13 +24,13 @@ class MachineReading:
 
 
 class Machine:
-    """Readings of the machine. `root` is where `/proc` and `/sys` are found, so that tests can make their own."""
+    """Takes readings of the machine. `root` contains `proc` and `sys`; tests create their own."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
 
     def read(self) -> MachineReading:
-        """Take a reading, which blocks: it looks at every process of this run."""
+        """Take a reading. It blocks, because it looks at every process of this run."""
         return MachineReading(self.available_memory(), self.memory_pressure(), SAMPLER.sample())
 
     def cores(self) -> float:
@@ -51,7 +51,7 @@ class Machine:
         return min(free, max(0, limit - self._memory_used())) if limit < UNLIMITED else free
 
     def memory_pressure(self) -> float:
-        """Per cent of the last ten seconds in which something waited for memory; 0 if unknown."""
+        """Per cent of the last ten seconds in which some process waited for memory; 0 if unknown."""
         text = self._read("proc/pressure/memory") or ""
         for word in text.split("\n", 1)[0].split():
             if word.startswith("avg10="):
@@ -99,7 +99,7 @@ class Machine:
         return min((int(quota) / int(period) for quota, period in numbers), default=float("inf"))
 
     def _up_the_tree(self, controller: str, name: str) -> list[str]:
-        """Contents of a file in our control group and in those above it."""
+        """Contents of a file in this process's control group and its ancestors."""
         base = self._root / "sys/fs/cgroup" / controller
         folder = base / self._groups.get(controller, "")
         texts = []

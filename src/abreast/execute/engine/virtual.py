@@ -1,4 +1,4 @@
-"""A virtual engine for tests: a function decides how attempts end and after how many seconds; no target is called.
+"""A virtual engine for tests: a function decides how and when attempts end; no target is called.
 
 In an event loop with a virtual clock, an hour takes no time.
 """
@@ -34,7 +34,7 @@ class VirtualEngine(Engine):
     def submit(self, job: Job) -> None:
         try:
             seconds, outcome = self._behave(job)
-        except Exception as error:  # noqa: BLE001 - without an outcome the run would wait
+        except Exception as error:  # noqa: BLE001 - without an outcome the run would wait forever
             seconds, outcome = 0.0, Outcome("error", failure=classify(error))
         if seconds > self._timeout_s:
             message = f"no answer within {self._timeout_s:g} s"

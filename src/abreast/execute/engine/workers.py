@@ -1,6 +1,6 @@
-"""The one module that owns threads and processes for targets.
+"""Threads and processes for targets; no other module starts them.
 
-Threads return results in batches: one wake-up of the loop for all that finished meanwhile. A process worker is a
+Threads return results in batches: one wake-up of the loop for all calls that finished meanwhile. A process worker is a
 thread that waits for a process; a timeout kills the process, and a crash affects only its own trial.
 """
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-STALL_S = 0.02  # without a finished call, before other threads help a shared one
+STALL_S = 0.02  # without a finished call, before helper threads start
 Task = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Threads:
-    """Threads that are started when needed and reused; nothing waits for one that hangs."""
+    """Threads, started on demand and reused; nothing waits for one that hangs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -105,9 +105,9 @@ class Threads:
 
 
 class SharedThread(Threads):
-    """One thread for many short calls. Others help only while no call ends because one takes long.
+    """One thread for many short calls. Helpers start only while a long call blocks the others.
 
-    Threads that make system calls at the same time switch at each of them, which can take longer than the calls.
+    Threads that make system calls at the same time switch at each call, which can take longer than the calls.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -125,7 +125,7 @@ class SharedThread(Threads):
         return future
 
     def _check_stall(self, ended: int, helpers: int) -> None:
-        """Add helpers if no call has ended since the last check, each time twice as many."""
+        """Add helpers if no call has ended since the last check, twice as many each time."""
         self._watch = None
         waiting = self._work.qsize()
         if not waiting:
@@ -155,7 +155,7 @@ class SharedThread(Threads):
 
 
 class Process:
-    """One worker process, in a session of its own so that its children die with it."""
+    """One worker process, in its own session so that its children die with it."""
 
     def __init__(self, process: SpawnProcess, pipe: Connection) -> None:
         self._process, self._pipe = process, pipe
@@ -170,7 +170,7 @@ class Process:
         own_end, worker_end = context.Pipe()
         process = context.Process(target=serve, args=(worker_end, os.getpid()), daemon=True)
         # Ctrl-C in a terminal goes to every process there, and must not break a worker that is starting.
-        resource_tracker.ensure_running()  # or it would lift the mask
+        resource_tracker.ensure_running()  # now, because it would lift the mask
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             process.start()
@@ -202,7 +202,7 @@ class Process:
             self._process.kill()
         self._process.join(5.0)
         if self._pipe_lock.acquire(timeout=1.0):
-            self._pipe.close()  # a second time does nothing
+            self._pipe.close()  # no effect if closed already
             self._pipe_lock.release()
 
     @property
@@ -283,7 +283,7 @@ class LocalWorkers:
 
 
 def serve(pipe: Connection, parent: int) -> None:
-    """Run calls in a worker process until the driver closes the pipe or dies."""
+    """Execute calls in a worker process until the driver closes the pipe or dies."""
     _die_with(parent)
     protect()  # printing in a user's function must not fail
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -302,7 +302,7 @@ def serve(pipe: Connection, parent: int) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Die with the driver: a session of its own, and on Linux a signal when the parent dies."""
+    """Tie this process to the driver: start a session, and on Linux request a signal for when the parent dies."""
     with contextlib.suppress(OSError):
         os.setsid()
     if sys.platform == "linux":

@@ -1,4 +1,4 @@
-"""Labels that people give to single answers: right, wrong or unsure. No judge is needed."""
+"""Labels of single answers by people: right, wrong or unsure. No judge is needed."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ class AnswerLabels:
 
 
 def is_calibrated(run: Mapping[str, Any]) -> bool:
-    """Whether labels correct the verdict of this run: its primary score is a judge's."""
+    """Whether labels correct the verdict of this run, because its primary score comes from a judge."""
     return run["primary_score"] is not None and judge_of(json.loads(run["spec"]), run["primary_score"]) is not None

@@ -67,7 +67,7 @@ class LabelBlock:
 
 @dataclass(frozen=True, slots=True)
 class LabelQuestion:
-    """A label to give: an answer in a block, on one dimension of the rubric."""
+    """A label to enter: for an answer in a block, on one dimension of the rubric."""
 
     block: LabelBlock
     position: int
@@ -303,8 +303,8 @@ class Labelling:
         """The rows of an answer: a value for each column that follows from its labels, without those of other
         dimensions if only one `changed`."""
         values = self._labels[position]
-        given = {dimension: value for dimension, value in values.items() if value is not None}
-        columns: dict[str, float | None] = dict(self.judge.columns_of(given))
+        scored = {dimension: value for dimension, value in values.items() if value is not None}
+        columns: dict[str, float | None] = dict(self.judge.columns_of(scored))
         if is_withdrawn or None in values.values():
             columns = dict.fromkeys(self._columns) | columns
         elif changed is not None:

@@ -18,8 +18,8 @@ from abreast.targets.untrusted_json import count, dollars, mapping, mappings
 from abreast.text import many
 
 _RESULT, _CONFIG, _LOCK = "result.json", "config.json", "lock.json"
-_TRIAL = {"task_name", "trial_name"}  # what the result of a trial has
-_JOB = {"n_total_trials", "stats"}  # what the result of a job has
+_TRIAL = {"task_name", "trial_name"}  # keys in the result of a trial
+_JOB = {"n_total_trials", "stats"}  # keys in the result of a job
 CANCELLED = "CancelledError"
 
 FAILURES: dict[str, tuple[str, Blame]] = {  # exceptions of Harbor, as kind and blame
@@ -60,10 +60,10 @@ class HarborJob(LogFormat):
     name = "harbor"
     title = "Harbor job folder"
     error_rule = (
-        "a trial that the verifier rewarded counts with its reward, also if its agent ran out of time; of the others, "
-        "exceptions before the agent started and those for the provider, the network and keys are infrastructure, "
-        "those for a timeout, a crash or a refusal of the agent are the variant's, and the rest, such as a verifier "
-        "that gave no reward, nobody's"
+        "a trial with a reward counts with its reward, even if its agent timed out; of the others, exceptions before "
+        "the agent started and those of the provider, the network or keys are infrastructure; timeouts, crashes and "
+        "refusals of the agent are the variant's fault; the rest, such as a verifier without a reward, count for "
+        "neither side"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -127,7 +127,7 @@ class HarborJob(LogFormat):
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    """What the order and the variants of a job depend on."""
+    """The facts of a trial that determine the order and the variants of a job."""
 
     member: str
     started_at: float
@@ -135,7 +135,7 @@ class _Summary:
     agent: str
     model: str
     options: str  # further settings of the agent
-    configured: str  # the name or import path that the configuration of the job has
+    configured: str  # the agent's name or import path in the configuration of the job
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -174,7 +174,7 @@ class _Trials:
         return next((summary.started_at for summary in self.summaries if summary.started_at), None)
 
     def variants(self) -> list[_Variant]:
-        """Agents, models and their settings in the order of the configuration, named by what differs."""
+        """Return the agents, models and settings in the order of the configuration, named by their differences."""
         order = [
             (agent.get("name") or agent.get("import_path"), agent.get("model_name"))
             for agent in mappings(self._config.get("agents"))
@@ -209,7 +209,7 @@ def _is_part(result: LogFile) -> bool:
 
 
 def _folder(log: LogFile) -> LogFile:
-    """The folder of the job, also if its result was named."""
+    """Return the folder of the job, even if its result was named."""
     return log if log.kind == "folder" else LogFile(log.path.parent)
 
 
@@ -220,7 +220,7 @@ def _optional(folder: LogFile, name: str) -> Json:
 def _trial_result(folder: LogFile, member: str) -> Json:
     result = folder.json(member)
     if not isinstance(result, dict) or not isinstance(result.get("task_name"), str):
-        raise folder.error("not the result of a trial as Harbor writes it: has no task_name", member=member)
+        raise folder.error("not the result of a Harbor trial: has no task_name", member=member)
     return result
 
 
@@ -228,7 +228,7 @@ def _reason(trials: _Trials) -> str:
     if trials.unfinished:
         trial_count = many(trials.unfinished, "trial")
         return f"Harbor did not finish this job: {trial_count} without a result"
-    return "Harbor did not finish this job: it was stopped, or still runs"
+    return "Harbor did not finish this job: it was stopped, or is still running"
 
 
 def _summary(member: str, result: Json) -> _Summary:
@@ -309,7 +309,7 @@ def _answer(result: Json, exception: Json, conversation: _Conversation, model: s
         text=conversation.answer,
         data=data | ({"trajectory_error": conversation.problem} if conversation.problem else {}),
         usage=Usage(
-            input_tokens=None if sent is None else max(0, sent - (cached or 0)),  # Harbor counts cached ones as well
+            input_tokens=None if sent is None else max(0, sent - (cached or 0)),  # Harbor includes cached ones
             output_tokens=output,
             cache_read_tokens=cached,
         ),
@@ -336,7 +336,7 @@ class _Conversation:
             for path, step in folder.json_values(["steps"], member):
                 if path == "steps":
                     self._add(mapping(step))
-        except BadInput as error:  # an agent that was stopped may leave half a file
+        except BadInput as error:  # a stopped agent may leave an incomplete file
             self.problem = str(error)
 
     def _add(self, step: Json) -> None:

@@ -29,8 +29,9 @@ class InspectLog(LogFormat):
     name = "inspect"
     title = "Inspect log"
     error_rule = (
-        "an error of a sample is infrastructure if its message names a rate limit, the network, a key or a server, the "
-        "variant's if the prompt was too long or refused, and else nobody's; a sample that hit a limit is scored"
+        "an error is infrastructure if its message names a rate limit, the network, a key or a server, and the "
+        "variant's fault if the prompt was too long or refused; others count for neither side; a sample that hit a "
+        "limit is scored"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -42,11 +43,11 @@ class InspectLog(LogFormat):
         content = self._header_of(log)
         version = content.get("version")
         if version not in VERSIONS:
-            known = " and ".join(map(str, VERSIONS))
-            raise log.error(f"version {version} of the Inspect log format; versions {known} are supported")
+            supported = " and ".join(map(str, VERSIONS))
+            raise log.error(f"version {version} of the Inspect log format; versions {supported} are supported")
         spec, results, stats = (mapping(content.get(name)) for name in ("eval", "results", "stats"))
         if mapping(spec.get("shards")):
-            raise log.error("a sharded log, whose samples are in other files", "import the log of each shard")
+            raise log.error("a sharded log: its samples are in other files", "import the log of each shard")
         dataset, config = mapping(spec.get("dataset")), mapping(spec.get("config"))
         epochs = config.get("epochs") or 1
         status, reason = _status(content)
@@ -107,14 +108,14 @@ def _document(log: LogFile, value: Any) -> dict[str, Any]:
 
 
 def _samples(log: LogFile) -> Iterator[dict[str, Any]]:
-    """The samples, without their events."""
+    """Yield the samples without their events."""
     if log.kind == "json":
         for key, sample in log.json_values(["samples"]):
             if key == "samples" and isinstance(sample, dict):
                 yield sample
         return
     names = [name for name in dict.fromkeys(log.members) if name.startswith("samples/") and name.endswith(".json")]
-    if not all(map(_SAMPLE.fullmatch, names)):  # the id of a sample may contain slashes, too
+    if not all(map(_SAMPLE.fullmatch, names)):  # the id of a sample may contain slashes
         raise log.error(
             "an archive in chunks, which is not supported", "convert it with `inspect log convert --to json`"
         )
@@ -128,7 +129,7 @@ def _trial(sample: Json, variant: str) -> LoggedTrial:
     output, error = mapping(sample.get("output")), mapping(sample.get("error"))
     scores = _scores(sample, resolve)
     failure = None
-    if error and not scores:  # with score_on_error Inspect scores it, and so do we
+    if error and not scores:  # with score_on_error Inspect scores it, and its score counts here too
         failure = failure_from_message(str(error.get("message") or "error"))
     return LoggedTrial(
         case=_case(sample, resolve),
@@ -157,7 +158,7 @@ def _case(sample: Json, resolve: Any) -> Case:
 
 
 def _input(value: Any) -> Any:
-    """The input without the ids of messages, which differ from run to run; a single message as its text."""
+    """Return the input without the ids of messages, which differ between runs; a single message as its text."""
     if not isinstance(value, list):
         return value
     messages = [{"role": item.get("role"), "content": _plain(item.get("content"))} for item in value]
@@ -167,7 +168,7 @@ def _input(value: Any) -> Any:
 
 
 def _plain(content: Any) -> Any:
-    """The content of a message; several texts and nothing else as one text."""
+    """Return the content of a message; if it consists only of texts, as one text."""
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
         return "\n".join(str(part.get("text", "")) for part in content)
     return content
@@ -186,7 +187,7 @@ def _text(content: Any) -> str:
 
 
 def _prompt(messages: list[Any]) -> str:
-    """What was sent to the model first: everything before its first message."""
+    """Return the first prompt: everything before the model's first message."""
     sent = []
     for message in messages:
         if not isinstance(message, dict) or message.get("role") == "assistant":
@@ -228,7 +229,7 @@ def _answer(
 
 
 def _usage(sample: Json, output: Json, variant: str) -> Json:
-    """What the evaluated model used in this sample, without models that grade."""
+    """Return the usage of the evaluated model in this sample, without that of graders."""
     by_model = mapping(sample.get("model_usage"))
     if variant in by_model:
         return mapping(by_model[variant])
@@ -245,7 +246,7 @@ def _scores(sample: Json, resolve: Any) -> tuple[Score, ...]:
 
 
 def _score(name: str, score: Json, resolve: Any) -> Iterator[Score]:
-    """One score, or one for each key of a value that is a mapping."""
+    """Yield one score, or one for each key of a value that is a mapping."""
     value = score.get("value")
     explanation = str(resolve(score.get("explanation")) or "")
     if isinstance(value, dict):
@@ -260,7 +261,7 @@ def _score(name: str, score: Json, resolve: Any) -> Iterator[Score]:
 
 
 def _number(value: Any) -> float | None:
-    """The value as Inspect's own metrics read it; None if they leave it out."""
+    """Convert a value as Inspect's own metrics do; None if they leave it out."""
     if isinstance(value, str):
         if value in _VALUES:
             return _VALUES[value]
@@ -281,11 +282,11 @@ def _status(content: Json) -> tuple[str, str | None]:
         return "incomplete", f"Inspect stopped with an error: {error.get('message') or 'unknown'}"
     if status == "cancelled":
         return "incomplete", "cancelled in Inspect"
-    return "incomplete", "Inspect did not finish this log: it was killed, or still runs"
+    return "incomplete", "Inspect did not finish this log: it was killed, or is still running"
 
 
 def _planned_cases(dataset: Json, epochs: int, results: Json) -> int | None:
-    """How many samples the run had selected."""
+    """Return the number of samples that the run had selected."""
     ids = dataset.get("sample_ids")
     if isinstance(ids, list) and ids:
         return len(ids)
@@ -295,7 +296,7 @@ def _planned_cases(dataset: Json, epochs: int, results: Json) -> int | None:
 
 
 def _primary(spec: Json, results: Json) -> str | None:
-    """The score of the headline, else the first one."""
+    """Return the headline score, else the first one."""
     headline = mapping(results.get("headline")).get("scorer")
     names = [score.get("scorer") for score in mappings(results.get("scores"))]
     names += [scorer.get("name") for scorer in mappings(spec.get("scorers"))]
@@ -303,7 +304,7 @@ def _primary(spec: Json, results: Json) -> str | None:
 
 
 def _results(results: Json) -> dict[str, Any]:
-    """The tool's own figures, such as `match/accuracy`."""
+    """Return the tool's own figures, such as `match/accuracy`."""
     figures = {}
     for score in mappings(results.get("scores")):
         for metric in map(mapping, mapping(score.get("metrics")).values()):
@@ -313,7 +314,7 @@ def _results(results: Json) -> dict[str, Any]:
 
 
 def _params(spec: Json, plan: Json) -> dict[str, Any]:
-    """What distinguishes this run from another of the same task."""
+    """Return the parameters that distinguish this run from others of the same task."""
     generate = {**mapping(spec.get("model_generate_config")), **mapping(plan.get("config"))}
     params: dict[str, Any] = {"model": spec.get("model")}
     params |= {f"task_{key}": value for key, value in mapping(spec.get("task_args")).items()}
@@ -327,7 +328,7 @@ def _params(spec: Json, plan: Json) -> dict[str, Any]:
 
 
 class _Attachments:
-    """Long texts that Inspect keeps aside, by reference."""
+    """Long texts that Inspect stores separately and refers to."""
 
     def __init__(self, contents: Json) -> None:
         self._contents = contents
@@ -348,13 +349,13 @@ class _Attachments:
 
 
 def _first_event(sample: Json) -> float | None:
-    """When it started, in logs that do not say so."""
+    """Return the time of the first event, as the start in logs that lack one."""
     events = sample.get("events")
     return _seconds(mapping(events[0]).get("timestamp")) if isinstance(events, list) and events else None
 
 
 def _seconds(text: Any) -> float | None:
-    """The time in seconds since 1970."""
+    """Convert a time to seconds since 1970."""
     if not isinstance(text, str) or not text:
         return None
     try:

@@ -28,7 +28,7 @@ class JUnitXml(LogFormat):
     title = "JUnit XML"
     error_rule = (
         "a failed test scores 0; an <error>, or a failure by an exception other than an assertion, is infrastructure "
-        "if its message names a rate limit, the network, a key or a server; other <error>s are nobody's fault"
+        "if its message names a rate limit, the network, a key or a server; other <error>s count for neither side"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -58,7 +58,7 @@ class JUnitXml(LogFormat):
 
 
 def _tests(log: LogFile) -> Iterator[tuple[Element, str]]:
-    """The tests, with the names of their suites; empty if they have none."""
+    """Yield the tests with the names of their suites; empty if they have none."""
     suites: list[Element] = []
     for event, element in _elements(log):
         if element.tag == "testsuite":
@@ -73,7 +73,7 @@ def _tests(log: LogFile) -> Iterator[tuple[Element, str]]:
 
 
 def _in_several_suites(log: LogFile) -> set[str]:
-    """The names of tests that are in several suites: each of these is another test, not a repeat."""
+    """Return the names of tests that occur in several suites, where each is a separate test, not a repeat."""
     first: dict[str, str] = {}
     return {name for test, suite in _tests(log) if first.setdefault(name := _name(test), suite) != suite}
 
@@ -101,13 +101,13 @@ def _trial(test: Element, name: str, variant: str, suite: str) -> LoggedTrial:
 
 
 def _message(element: Element) -> str:
-    """What a failure, error or skip says: its message, else the first line of its text, else its type."""
+    """Return the message of a failure, error or skip, else the first line of its text, else its type."""
     text = (element.text or "").strip()
     return element.get("message") or text.partition("\n")[0] or element.get("type") or element.tag
 
 
 def _output(test: Element) -> str:
-    """What the test printed, and where it failed."""
+    """Return the test's output, and where it failed."""
     texts = [
         element.text for element in test if element.tag in ("failure", "system-out", "system-err") and element.text
     ]
@@ -115,9 +115,9 @@ def _output(test: Element) -> str:
 
 
 def _elements(log: LogFile) -> Iterator[tuple[str, Element]]:
-    """The start and end of each element, without its namespace."""
+    """Yield the start and end of each element, without its namespace."""
     if b"<!DOCTYPE" in log.head or b"<!ENTITY" in log.head:
-        raise log.error("has a DOCTYPE, which JUnit XML never has", "remove it if you trust the file")
+        raise log.error("a DOCTYPE is not allowed in JUnit XML", "remove it if you trust the file")
     with log.open() as file:
         try:
             for event, element in ElementTree.iterparse(file, ("start", "end")):
@@ -128,7 +128,7 @@ def _elements(log: LogFile) -> Iterator[tuple[str, Element]]:
             what = expat.ErrorString(error.code)
             cut = what in (expat.errors.XML_ERROR_NO_ELEMENTS, expat.errors.XML_ERROR_UNCLOSED_TOKEN)
             problem = f"not valid XML at line {line:,}, column {column:,} ({what})"
-            fix = "copy it again from where it was written"
+            fix = "copy it again from its source"
             raise log.error(f"the file is truncated: {problem}" if cut else problem, fix if cut else "") from None
 
 
@@ -140,7 +140,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """The time in seconds since 1970; times without a zone are in UTC."""
+    """Convert a time to seconds since 1970; times without a zone are in UTC."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:

@@ -23,7 +23,7 @@ _DATE = r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?"
 _SAMPLES = re.compile(rf"samples_(?P<task>.+)_(?P<date>{_DATE})\.jsonl")
 _RESULTS = re.compile(rf"results(?:_(?P<date>{_DATE}))?\.json")
 _ROW = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
-_ROW |= {"doc_hash", "prompt_hash", "target_hash"}  # what is not a metric
+_ROW |= {"doc_hash", "prompt_hash", "target_hash"}  # columns that are not metrics
 _REQUIRED = ("doc_id", "resps", "filtered_resps")
 _MODEL = ("peft", "delta", "pretrained", "model", "path", "engine")  # arguments that name the model
 NO_FILTER = "none"
@@ -37,8 +37,8 @@ class LmEvalLog(LogFormat):
     name = "lm-eval"
     title = "lm-evaluation-harness log"
     error_rule = (
-        "lm-evaluation-harness stops at an error, so that every row is an answer, also an empty one; a request whose "
-        "response is null failed and counts for neither side"
+        "lm-evaluation-harness stops at an error, so every row is an answer, even an empty one; a request whose "
+        "response is null has failed and counts for neither side"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -115,7 +115,7 @@ class _SampleFile:
                 names = ", ".join(map(str, row)) if isinstance(row, dict) else type(row).__name__
                 needed = ", ".join(_REQUIRED)
                 raise self.log.error(
-                    f"a row is not as lm-evaluation-harness 0.4 writes it: needs {needed}; has {names[:200]}",
+                    f"not a row of lm-evaluation-harness 0.4: needs {needed}; has {names[:200]}",
                     member=self.member,
                 )
             if not isinstance(row["doc_id"], int | str):
@@ -131,7 +131,7 @@ class _SampleFile:
             yield from (row for _, row in self.log.json_lines(self.member))
 
     def filters(self) -> list[str]:
-        """The filters of the task by the summary, in the order of the rows."""
+        """Return the task's filters according to the summary, in the order of the rows."""
         names = [name.partition(",")[2] for name in _figures(self) if "," in name]
         return list(dict.fromkeys(names))
 
@@ -148,7 +148,7 @@ class _SampleFile:
                 yield trial
 
     def _named_rows(self) -> Iterator[tuple[Row, str | None]]:
-        """The rows, with the filter of those that are not of the first one."""
+        """Yield the rows with their filter, which is None for the first one."""
         filters = self.filters()
         times: dict[Any, int] = defaultdict(int)
         first: str | None = None
@@ -166,7 +166,7 @@ class _SampleFile:
         return str(row["filter"]) if "filter" in row else next(iter(self.filters()), NO_FILTER)
 
     def _later_scores(self) -> dict[str, _ByDocument]:
-        """The scores by other filters than the first one, by name and document."""
+        """Return the scores by later filters than the first one, by name and document."""
         later: dict[str, _ByDocument] = defaultdict(_ByDocument)
         if "filter" in next(self.rows(), {}) and len(self.filters()) == 1:
             return later
@@ -208,7 +208,7 @@ class _ByDocument:
     """A number for each document, compact for ids that count from 0."""
 
     def __init__(self) -> None:
-        self._values = array("d")  # by id, as long as they come in order
+        self._values = array("d")  # by id, while they come in order
         self._others: dict[int | str, float] = {}
 
     def add(self, document: int | str, value: float) -> None:
@@ -231,7 +231,7 @@ def _is_results(log: LogFile) -> bool:
 
 
 def _names_by_folder(log: LogFile) -> dict[str, list[str]]:
-    """The files with samples in each folder below this one. Until 0.4.2, those next to `results.json`."""
+    """Return the files with samples in each folder below this one. Until 0.4.2, they are next to `results.json`."""
     folders: dict[str, list[str]] = defaultdict(list)
     for name in log.members:
         path = PurePosixPath(name)
@@ -248,7 +248,7 @@ def _names_by_folder(log: LogFile) -> dict[str, list[str]]:
 
 
 def _sample_files(log: LogFile) -> list[_SampleFile]:
-    """The files with samples in a log, in order of variants and tasks."""
+    """Return the files with samples in a log, in order of variants and tasks."""
     if log.kind == "folder":
         files = [
             file for folder, names in _names_by_folder(log).items() for file in _files_of_folder(log, folder, names)
@@ -263,20 +263,20 @@ def _sample_files(log: LogFile) -> list[_SampleFile]:
 
 
 def _files_of_results(log: LogFile) -> list[_SampleFile]:
-    """The samples that belong to a summary, in the same folder."""
+    """Return the samples in the same folder that belong to a summary."""
     folder = LogFile(log.path.parent)
     match = _RESULTS.fullmatch(log.path.name)
     date = match["date"] if match else None
     names = sorted(path.name for path in log.path.parent.iterdir() if path.suffix == ".jsonl")
     if date:
-        names = [name for name in names if (found := _SAMPLES.fullmatch(name)) and found["date"] == date]
+        names = [name for name in names if (match := _SAMPLES.fullmatch(name)) and match["date"] == date]
     if not names:
-        raise log.error("only a summary, and no samples next to it", "run lm_eval with --log_samples")
+        raise log.error("a summary without samples next to it", "run lm_eval with --log_samples")
     return _files_of_folder(folder, ".", names)
 
 
 def _files_of_folder(log: LogFile, folder: str, names: Iterable[str]) -> list[_SampleFile]:
-    """The files of one folder, which is that of one model. `log` is the folder above."""
+    """Return the files of one folder, which belongs to one model. `log` is the folder above."""
     files: dict[str, _SampleFile] = {}
     for name in names:
         path = PurePosixPath(name)
@@ -295,12 +295,12 @@ def _files_of_folder(log: LogFile, folder: str, names: Iterable[str]) -> list[_S
 
 
 def _replaced(file: _SampleFile, log: LogFile) -> _SampleFile:
-    """The same file read by itself, so that errors name it as the user did."""
+    """Return the file as a log of its own, so that errors name it as the user did."""
     return _SampleFile(log, "", file.task, file.date, file.variant, file.results)
 
 
 def _with_distinct_variants(files: list[_SampleFile]) -> list[_SampleFile]:
-    """Two folders with results of one model are two variants, named after the folders."""
+    """Name the variants; two folders with results of one model are two variants, named after the folders."""
     folders: dict[str, set[str]] = defaultdict(set)
     for file in files:
         folders[file.variant].add(str(PurePosixPath(file.member).parent))
@@ -313,13 +313,13 @@ def _with_distinct_variants(files: list[_SampleFile]) -> list[_SampleFile]:
 
 
 def _task_at_end(stem: str, results: Row) -> str:
-    """The task in a file name of old versions, `MODEL-ARGUMENTS_TASK`."""
+    """Return the task in a file name of old versions, `MODEL-ARGUMENTS_TASK`."""
     tasks = [task for task in mapping(results.get("results")) if stem == task or stem.endswith(f"_{task}")]
     return max(tasks, key=len, default="")
 
 
 def _arguments(results: Row) -> dict[str, Any]:
-    """The arguments of the model, which old versions keep as one text."""
+    """Return the arguments of the model, which old versions store as one text."""
     arguments = mapping(results.get("config")).get("model_args")
     if isinstance(arguments, str):
         return dict(part.partition("=")[::2] for part in arguments.split(",") if part)
@@ -332,7 +332,7 @@ def _model_name(results: Row) -> str:
 
 
 def _params(results: Row) -> dict[str, Any]:
-    """What distinguishes this run from another of the same tasks."""
+    """Return the parameters that distinguish this run from others of the same tasks."""
     config = mapping(results.get("config"))
     params = {"model": _model_name(results), "backend": config.get("model")}
     params |= {name: value for name, value in _arguments(results).items() if name not in _MODEL}
@@ -345,7 +345,7 @@ def _params(results: Row) -> dict[str, Any]:
 
 
 def _figures(file: _SampleFile) -> Row:
-    """The summary of the task, such as `exact_match,strict-match`."""
+    """Return the task's summary, with keys such as `exact_match,strict-match`."""
     return mapping(mapping(file.results.get("results")).get(file.task))
 
 
@@ -364,7 +364,7 @@ def _created_at(file: _SampleFile) -> float | None:
 
 
 def _main_score(file: _SampleFile) -> str | None:
-    """The first metric of the task for which more is better, with the first filter."""
+    """Return the task's first metric for which more is better, with the first filter."""
     row = next(file.rows(), None)
     if row is None:
         raise file.log.error("the file has no samples", member=file.member)
@@ -382,7 +382,7 @@ def _main_score(file: _SampleFile) -> str | None:
 
 
 def _metrics(row: Row, filter_name: str) -> dict[str, float]:
-    """The metrics of a row that are numbers: a perplexity, for example, exists for all documents together only."""
+    """Return the metrics of a row that are numbers; a perplexity, for example, exists only for all documents."""
     names = row.get("metrics")
     if not isinstance(names, list):
         names = [name for name in row if name not in _ROW]
@@ -395,12 +395,12 @@ def _metrics(row: Row, filter_name: str) -> dict[str, float]:
 
 
 def _score_name(metric: str, filter_name: str) -> str:
-    """The column of a metric and filter: `acc`, `exact_match_strict_match`."""
+    """Return the column of a metric and filter: `acc`, `exact_match_strict_match`."""
     return metric if filter_name == NO_FILTER else re.sub(r"\W", "_", f"{metric}_{filter_name}")
 
 
 def _requests(row: Row) -> list[list[Any]]:
-    """The arguments of each request, the first of which is the prompt."""
+    """Return the arguments of each request; the first argument is the prompt."""
     arguments = row.get("arguments")
     if isinstance(arguments, dict):
         return [list(mapping(item).values()) for item in arguments.values()]
@@ -408,7 +408,7 @@ def _requests(row: Row) -> list[list[Any]]:
 
 
 def _answer(row: Row) -> str | None:
-    """The generated text, or the likeliest choice; None if there was no response."""
+    """Return the generated text or the likeliest choice; None if there was no response."""
     firsts = [response[0] if isinstance(response, list) and response else response for response in _list(row["resps"])]
     if not firsts or firsts[0] is None:
         return None
@@ -434,7 +434,7 @@ def _number(value: Any) -> float:
 
 
 def _text(value: Any) -> str:
-    """A text; of chat messages, their contents."""
+    """Convert to text; chat messages to their contents."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         value = parsed(value[0]) or value[0]  # chat messages as JSON
     if isinstance(value, str):

@@ -32,8 +32,8 @@ class PromptfooResults(LogFormat):
     title = "promptfoo results"
     error_rule = (
         "promptfoo marks errors of providers apart from failed assertions; an error is infrastructure if its message "
-        "names a rate limit, the network, a key or a server, the variant's if the prompt was too long or refused, and "
-        "else nobody's; an assertion whose grader failed counts as failed, as in promptfoo"
+        "names a rate limit, the network, a key or a server, and the variant's fault if the prompt was too long or "
+        "refused; others count for neither side; an assertion whose grader failed counts as failed, as in promptfoo"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -50,8 +50,8 @@ class PromptfooResults(LogFormat):
                     content[path] = value
             version = content.get("results.version")
             if version not in VERSIONS:
-                known = " and ".join(map(str, VERSIONS))
-                raise log.error(f"version {version} of promptfoo's results; versions {known} are supported")
+                supported = " and ".join(map(str, VERSIONS))
+                raise log.error(f"version {version} of promptfoo's results; versions {supported} are supported")
         config, metadata = mapping(content.get("config")), mapping(content.get("metadata"))
         prompts = _prompts(content) if log.kind == "json" else _prompts_of_lines(log)
         return LogHeader(
@@ -82,7 +82,7 @@ class PromptfooResults(LogFormat):
 
 
 def _rows(log: LogFile) -> Iterator[Json]:
-    """The results, one for each test, repeat, provider and prompt."""
+    """Yield the results, one for each test, repeat, provider and prompt."""
     if log.kind == "json":
         rows = (value for path, value in log.json_values([_ROWS, _TABLE]) if path == _ROWS)
     else:
@@ -90,12 +90,12 @@ def _rows(log: LogFile) -> Iterator[Json]:
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("vars"), dict) or "prompt" not in row:
             names = ", ".join(map(str, row))[:200] if isinstance(row, dict) else type(row).__name__
-            raise log.error(f"a result is not as promptfoo writes it: needs vars and prompt; has {names}")
+            raise log.error(f"not a result of promptfoo: needs vars and prompt; has {names}")
         yield row
 
 
 def _descriptions(log: LogFile) -> dict[str, str]:
-    """The descriptions of tests by their variables, from the table of version 2, whose results have none."""
+    """Return the descriptions of tests by their variables, from the table of version 2, whose results lack them."""
     descriptions: dict[str, str] = {}
     if log.kind != "json" or log.keys.get("evalId"):
         return descriptions
@@ -107,7 +107,7 @@ def _descriptions(log: LogFile) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Test:
-    """A test with its variables, and the indexes that its repeats have in the results."""
+    """A test with its variables, and the indexes of its repeats in the results."""
 
     number: int
     description: str
@@ -116,8 +116,8 @@ class _Test:
 
 
 class _Tests:
-    """The tests of a log. promptfoo numbers the repeats of a test like tests of their own; tests with the same
-    description, variables and assertions are repeats."""
+    """The tests of a log. promptfoo numbers the repeats of a test like separate tests; tests with the same description,
+    variables and assertions are repeats."""
 
     def __init__(self) -> None:
         self._tests: dict[bytes, _Test] = {}
@@ -135,7 +135,7 @@ class _Tests:
             test.indexes += (index,)
 
     def describe(self, descriptions: Mapping[str, str]) -> None:
-        """Number the tests as in the log, and name those that have the description of another one apart."""
+        """Number the tests as in the log, and distinguish those with the same description."""
         ordered = sorted(self._tests.values(), key=lambda test: min(test.indexes, default=test.number))
         for number, test in enumerate(ordered):
             test.number = number
@@ -144,7 +144,7 @@ class _Tests:
         self._descriptions.update(test.description for test in ordered)
 
     def case(self, row: Json) -> tuple[Case, int | None]:
-        """The case of a result, and its repeat; None if it is to be counted."""
+        """Return the case of a result, and its repeat; None if repeats are to be counted."""
         test = self._tests[_key(row)]
         identifier = test.description or f"test {test.number}"
         if test.description and self._descriptions[test.description] > 1:
@@ -181,7 +181,7 @@ def _digest_of(values: Iterable[Any]) -> str:
 
 
 def _key(row: Json) -> bytes:
-    """A short digest of what makes a test, because a log may have many."""
+    """Return a short digest of what identifies a test, because a log may have many."""
     case = mapping(row.get("testCase"))
     return bytes.fromhex(digest([case.get("description"), _variables(row), case.get("assert")]))
 
@@ -191,7 +191,7 @@ def _variables(row: Json) -> dict[str, Any]:
 
 
 def _expected(variables: Json, case: Json) -> Any:
-    """A variable that says what is expected, else the value of the only assertion that has one."""
+    """Return the variable with the expected answer, else the value of the only assertion that has one."""
     for name in ("expected", "__expected", "expected_output", "answer"):
         if name in variables:
             return variables[name]
@@ -248,20 +248,20 @@ def _scores(row: Json, grading: Json) -> list[Score]:
             reasons[metric].append(str(component.get("reason") or ""))
     for name, value in named.items():
         if isinstance(value, int | float) and math.isfinite(value):
-            name = f"metric_{name}" if name == "pass" else name  # ours is the verdict of promptfoo
+            name = f"metric_{name}" if name == "pass" else name  # `pass` is promptfoo's own verdict
             scores.append(Score(str(name), float(value), "\n".join(reasons[name])))
     return scores
 
 
 def _prompts(content: Json) -> list[Json]:
-    """The combinations of provider and prompt; each result refers to one by its index."""
+    """Return the combinations of provider and prompt; each result refers to one by its index."""
     return mappings(content.get("results.prompts")) or mappings(
         mapping(content.get("results.table.head")).get("prompts")
     )
 
 
 def _prompts_of_lines(log: LogFile) -> list[Json]:
-    """The same for JSON lines, which have no list of them."""
+    """Collect the combinations of provider and prompt from JSON lines, which have no list of them."""
     prompts: dict[int, Json] = {}
     for row in _rows(log):
         index = row.get("promptIdx")
@@ -271,13 +271,13 @@ def _prompts_of_lines(log: LogFile) -> list[Json]:
 
 
 def _variant_names(prompts: list[Json]) -> dict[str, Json]:
-    """Names for the combinations of provider and prompt: by what differs."""
+    """Name the combinations of provider and prompt by their differences."""
     providers = list(dict.fromkeys(str(prompt.get("provider") or "") for prompt in prompts))
     labels = list(dict.fromkeys(_label(prompt) for prompt in prompts))
-    shown = {label: _short(label, number) for number, label in enumerate(labels, 1)}
+    short_labels = {label: _short(label, number) for number, label in enumerate(labels, 1)}
     names: dict[str, Json] = {}
     for prompt in prompts:
-        provider, label = str(prompt.get("provider") or ""), shown[_label(prompt)]
+        provider, label = str(prompt.get("provider") or ""), short_labels[_label(prompt)]
         parts = [provider if len(providers) > 1 or len(labels) == 1 else "", label if len(labels) > 1 else ""]
         name = base = " / ".join(filter(None, parts)) or "provider"
         number = 1
@@ -301,7 +301,7 @@ def _params(prompt: Json) -> dict[str, Any]:
 
 
 def _provider(row: Json) -> str:
-    """The label of the provider, else its id."""
+    """Return the label of the provider, else its id."""
     provider = row.get("provider")
     if isinstance(provider, str):
         return provider

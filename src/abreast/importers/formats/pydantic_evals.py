@@ -1,4 +1,4 @@
-"""Reports of pydantic-evals as JSON: what `EvaluationReportAdapter.dump_json(report)` writes."""
+"""Reports of pydantic-evals as JSON, as written by `EvaluationReportAdapter.dump_json(report)`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from abreast.targets.untrusted_json import count, dollars, mapping, mappings
 
 ARRAYS = ("cases", "failures")
 ASSERTIONS = "assertions"  # the share of assertions that passed, if a case has several
-_REPEAT = re.compile(r" \[(\d+)/(\d+)\]")  # at the end of the name of a case that was repeated
+_REPEAT = re.compile(r" \[(\d+)/(\d+)\]")  # at the end of the name of a repeated case
 
 Json = Mapping[str, Any]
 
@@ -26,8 +26,8 @@ class PydanticEvalsReport(LogFormat):
     title = "pydantic-evals report"
     error_rule = (
         "pydantic-evals lists tasks that raised apart from cases; such a failure is infrastructure if its message "
-        "names a rate limit, the network, a key or a server, the variant's if the prompt was too long or refused, and "
-        "else nobody's; where an evaluator raised, its score is missing"
+        "names a rate limit, the network, a key or a server, and the variant's fault if the prompt was too long or "
+        "refused; others count for neither side; where an evaluator raised, its score is missing"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -66,9 +66,7 @@ class PydanticEvalsReport(LogFormat):
                 continue
             if not isinstance(record, dict) or "name" not in record or "inputs" not in record:
                 has = ", ".join(map(str, record))[:200] if isinstance(record, dict) else type(record).__name__
-                raise log.error(
-                    f"an item of {path} is not as pydantic-evals writes it: needs name and inputs; has {has}"
-                )
+                raise log.error(f"an item of {path} is not one of pydantic-evals: needs name and inputs; has {has}")
             with as_written_by("pydantic-evals", log, f"case {str(record['name'])[:60]}"):
                 if path == "failures":
                     trial = _failed(record, variant)
@@ -78,7 +76,7 @@ class PydanticEvalsReport(LogFormat):
 
 
 def _results_of_evaluators(log: LogFile) -> dict[str, dict[str, str]]:
-    """What each evaluator gives, as name and kind, to know what is missing where it raised."""
+    """Return the names and kinds of each evaluator's results, to know what is missing where it raised."""
     results: dict[str, dict[str, str]] = defaultdict(dict)
     for path, record in log.json_values(ARRAYS):
         if path == "cases":
@@ -131,20 +129,20 @@ def _case(record: Json) -> Case:
 
 
 def _repeat(record: Json) -> tuple[int, int]:
-    """The index of the repeat, and how many there are. Without `source_case_name` the case was not repeated."""
+    """Return the index of the repeat, and how many there are. Without `source_case_name` the case was not repeated."""
     match = _REPEAT.search(str(record.get("name"))) if record.get("source_case_name") else None
     return (int(match[1]) - 1, int(match[2])) if match else (0, 1)
 
 
 def _results(record: Json) -> Iterator[tuple[str, str, Json]]:
-    """The results that become scores, as kind, name and content."""
+    """Yield the results that become scores, as kind, name and content."""
     for kind in ("assertions", "scores"):
         for name, result in mapping(record.get(kind)).items():
             yield kind, str(name), mapping(result)
 
 
 def _scores(record: Json, of_evaluators: Mapping[str, Mapping[str, str]], has_share: bool) -> list[Score]:
-    """The results as scores; without a value where the evaluator raised. `has_share` adds the share of assertions."""
+    """Convert results to scores, without a value where the evaluator raised. `has_share` adds that of assertions."""
     results = list(_results(record))
     scores = [Score(name, _number(result.get("value")), str(result.get("reason") or "")) for _, name, result in results]
     passed = [bool(result.get("value")) for kind, _, result in results if kind == "assertions"]

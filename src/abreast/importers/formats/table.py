@@ -1,4 +1,4 @@
-"""Rows of any tool: CSV, TSV or JSON lines with a row for each trial, and columns that the user maps."""
+"""Tables of any tool: CSV, TSV or JSON lines with a row for each trial, and columns that the user can map."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from abreast.importers.log_file import LogFile
 from abreast.model import Answer, Blame, Case, Failure, Score, Usage
 from abreast.text import printable
 
-FIELDS = {  # names of columns that need no --map
+FIELDS = {  # column names that need no --map
     "case": ("case", "case_id", "id"),
     "variant": ("variant",),
     "repeat": ("repeat",),
@@ -52,8 +52,8 @@ class Table(LogFormat):
     name = "table"
     title = "table (CSV, TSV or JSON lines)"
     error_rule = (
-        "a row with an error failed; whose fault that is says the column blame, and without one nobody is blamed: the "
-        "row then counts for neither side"
+        "a row with an error failed; the column blame says whose fault it is; without it, the row counts for neither "
+        "side"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -86,7 +86,7 @@ class Table(LogFormat):
 
 
 class _TableColumns:
-    """The columns of each field: those that the user mapped, else those with the usual names."""
+    """The columns of each field: mapped by the user, or else those with the usual names."""
 
     def __init__(self, log: LogFile, first: Row) -> None:
         for name in log.columns:
@@ -98,7 +98,7 @@ class _TableColumns:
                 if column not in first:
                     raise log.error(f"--map {name}={column}: no such column{suggestion(column, map(str, first))}")
         usual = {name: [column for column in names if column in first][:1] for name, names in FIELDS.items()}
-        if log.kind == "json lines":  # later rows may have more, such as `error` where a trial failed
+        if log.kind == "json lines":  # later rows may have more columns, such as `error` where a trial failed
             usual |= {name: list(FIELDS[name]) for name in usual.keys() - {"case", *SEVERAL} if not usual[name]}
         self.of = {**usual, **mapped}
         if not self.of["case"]:
@@ -115,7 +115,7 @@ class _TableRow:
 
     @property
     def repeat(self) -> int | None:
-        return self._whole("repeat")
+        return self._integer("repeat")
 
     def trial(self, first_repeat: int) -> LoggedTrial:
         case_id = self._text("case")
@@ -150,7 +150,7 @@ class _TableRow:
         cost = self._number_in("cost")
         return Answer(
             text=text,
-            usage=Usage(self._whole("input_tokens"), self._whole("output_tokens")),
+            usage=Usage(self._integer("input_tokens"), self._integer("output_tokens")),
             cost_usd=cost,
             cost_basis="unknown" if cost is None else "reported",
             model=self._text("model") or None,
@@ -180,14 +180,14 @@ class _TableRow:
         return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
     def _problem(self, field: str) -> str:
-        """The text of a field that says what went wrong; empty if it says that nothing did."""
+        """Return the text of an error field; empty if the text means "no error"."""
         text = self._text(field)
         return "" if text.strip().lower() in _NOTHING else text
 
     def _number_in(self, field: str) -> float | None:
         return self._as_number(self._value(field), next(iter(self._columns.of[field]), field))
 
-    def _whole(self, field: str) -> int | None:
+    def _integer(self, field: str) -> int | None:
         number = self._number_in(field)
         if number is not None and (number < 0 or not number.is_integer()):
             raise self._error(field, f"must be a whole number, got {number:g}")
@@ -214,7 +214,7 @@ def _table_rows(log: LogFile) -> Iterator[_TableRow]:
 
 
 def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:
-    """The line and content of each row."""
+    """Yield the line and content of each row."""
     if log.kind == "json lines":
         for number, value in log.json_lines():
             if not isinstance(value, dict):
@@ -227,7 +227,7 @@ def _rows(log: LogFile) -> Iterator[tuple[int, Row]]:
             names: list[str] = next(table, [])
             for name in filter(None, names):
                 if names.count(name) > 1:
-                    raise log.error(f"line 1: two columns are called {printable(name)[:60]}", "rename one of them")
+                    raise log.error(f"line 1: two columns are named {printable(name)[:60]}", "rename one of them")
             for row in table:
                 if not row:
                     continue

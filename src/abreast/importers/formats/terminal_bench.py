@@ -13,7 +13,7 @@ from abreast.targets.untrusted_json import count, mapping
 
 _RESULTS, _METADATA = "results.json", "run_metadata.json"
 
-FAILURES: dict[str, tuple[str, Blame]] = {  # modes of trials without a result, as kind and blame
+FAILURES: dict[str, tuple[str, Blame]] = {  # failure modes of trials without a result, as kind and blame
     "agent_timeout": ("timeout", "variant"),
     "context_length_exceeded": ("too_long", "variant"),
     "output_length_exceeded": ("too_long", "variant"),
@@ -30,9 +30,9 @@ class TerminalBenchRun(LogFormat):
     name = "terminal-bench"
     title = "Terminal-Bench run folder"
     error_rule = (
-        "a trial whose tests ran counts with their result, also if its agent ran out of time; of the others, an agent "
-        "that could not be installed is infrastructure, a timeout and a limit of its context are the variant's, and "
-        "the rest, such as tests that did not end, nobody's"
+        "a trial whose tests ran counts with their result, even if its agent timed out; of the others, an agent that "
+        "could not be installed is infrastructure; a timeout or an exceeded context is the variant's fault; the rest, "
+        "such as tests that did not end, count for neither side"
     )
 
     def recognises(self, log: LogFile) -> bool:
@@ -56,7 +56,7 @@ class TerminalBenchRun(LogFormat):
                 created_at=_seconds(metadata.get("start_time")),
                 finished_at=_seconds(metadata.get("end_time")),
                 status="complete" if has_ended else "incomplete",
-                reason=None if has_ended else "Terminal-Bench did not finish this run: it was stopped, or still runs",
+                reason=None if has_ended else "Terminal-Bench did not finish: it was stopped, or is still running",
                 variants={variant: {**params, **mapping(metadata.get("agent_kwargs"))}},
                 planned_cases=count(metadata.get("dataset_size")) or None,
                 repeats=count(metadata.get("n_attempts")) or None,
@@ -71,14 +71,14 @@ class TerminalBenchRun(LogFormat):
             if path != "results":
                 continue
             if not isinstance(result, dict) or not isinstance(result.get("task_id"), str):
-                raise folder.error("a result is not as Terminal-Bench writes it: has no task_id", member=member)
+                raise folder.error("not a result of Terminal-Bench: has no task_id", member=member)
             with as_written_by("Terminal-Bench", folder, f"trial {result.get('trial_name')}"):
                 trial = _trial(result, variant, header.variants[variant].get("model"))
             yield trial
 
 
 def _files(log: LogFile) -> tuple[LogFile, str]:
-    """The folder of the run and the name of its results, also if the results were named."""
+    """Return the folder of the run and the name of its results, even if the results were named."""
     return (log, _RESULTS) if log.kind == "folder" else (LogFile(log.path.parent), log.path.name)
 
 

@@ -28,31 +28,31 @@ class ReportRequest:
 
 
 class ReportFormat:
-    """A report format. Each one is a subclass in a file of its own, listed in `BUILT_IN`; other packages register
-    theirs as entry points of the group `abreast.formats`, by the name of the format.
+    """A report format. Each is a subclass in its own file, listed in `BUILT_IN`; other packages register theirs as
+    entry points of the group `abreast.formats`, under the name of the format.
     """
 
     file_name: str
-    is_printed = True  # on standard output, unless an output folder is given
+    is_printed = True  # to standard output, unless there is an output folder
 
     def pieces(self, request: ReportRequest) -> Iterable[str]:
-        """The report as text; in several pieces if it may be large."""
+        """Return the report as text, in several pieces if it may be large."""
         raise NotImplementedError
 
     def publish(self, request: ReportRequest) -> Iterable[str]:
-        """Hand the report to the CI system that executes this process, and return lines for its log."""
+        """Pass the report to the CI system that executes this process, and return lines for its log."""
         return ()
 
     def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
-        """Write files into the folder `place`, where nothing is overwritten, and yield their paths. Paths of files that
-        the report links to are added to `beside` instead.
+        """Write files into the folder `place`, without overwriting any, and yield their paths. Paths of files that the
+        report links to are added to `beside` instead.
         """
         yield folder.keep(place, self.file_name, _Encoded(self, request))
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoded:
-    """The bytes of a report, generated each time they are read."""
+    """The bytes of a report, generated on each iteration."""
 
     report_format: ReportFormat
     request: ReportRequest
@@ -92,9 +92,8 @@ def load(name: str) -> ReportFormat:
 
 
 def parse_names(options: Sequence[str], pictures: bool = True) -> list[str]:
-    """The distinct formats in these options, which may be lists with commas. `all` means all but those in
-    `NOT_IN_ALL`. Without
-    `pictures`, formats that are pictures only are left out.
+    """Return the distinct formats in these options, which may be comma-separated lists. `all` means all formats except
+    those in `NOT_IN_ALL`. Without `pictures`, formats that consist of pictures are omitted.
 
     >>> parse_names(["json,html", "json"])
     ['json', 'html']
@@ -126,14 +125,14 @@ def text(request: ReportRequest, name: str) -> str:
 
 
 def pieces(request: ReportRequest, name: str) -> Iterable[str]:
-    """The report in a format that is text, piece by piece if it may be large."""
+    """Return the report in a text format, piece by piece if it may be large."""
     if name not in TEXTS and find_plugin("format", name) is None:
         raise BadInput(f"unknown format {name}{suggestion(name, TEXTS)}", f"use {', '.join(TEXTS)}")
     return load(name).pieces(request)
 
 
 def write(request: ReportRequest, names: Sequence[str], place: Path) -> list[Path]:
-    """Write these formats into a folder; nothing in it is overwritten."""
+    """Write these formats into a folder without overwriting anything."""
     reports: list[Path] = []
     linked: list[Path] = []
     try:

@@ -1,7 +1,7 @@
 """The report for GitHub Actions: a job summary, annotations and outputs.
 
 The summary goes to the file in `GITHUB_STEP_SUMMARY`, the outputs `outcome`, `verdict` and `run` to the one in
-`GITHUB_OUTPUT`. Names, ids and messages come from users and models: they may contain anything.
+`GITHUB_OUTPUT`. Names, ids and messages come from users and models and may contain anything.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LONGEST_SUMMARY = 60_000  # characters; GitHub takes comments of up to 65,536
 MOST_ANNOTATIONS = 10  # of each level, which is what GitHub shows for a step
-OUTCOMES = ("worse", "no comparison", "inconclusive", "not worse", "equivalent", "better")  # the least favourable first
+OUTCOMES = ("worse", "no comparison", "inconclusive", "not worse", "equivalent", "better")  # least favourable first
 SIGNS = {
     "worse": "❌",
     "no comparison": "⚠️",
@@ -65,7 +65,7 @@ class GitHub(ReportFormat):
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """What GitHub shows of a result."""
+    """The result as GitHub shows it."""
 
     title: str
     run: str
@@ -90,7 +90,7 @@ class JobSummary:
         length = sum(map(len, parts))
         for section in self.sections:
             if length + len(section) > LONGEST_SUMMARY:
-                parts.append("More did not fit here; `abreast report` shows everything.")
+                parts.append("The rest is too long for a summary; see `abreast report`.")
                 break
             parts.append(section)
             length += len(section) + 2
@@ -108,7 +108,7 @@ class JobSummary:
         return self.annotations()
 
     def annotations(self) -> list[str]:
-        """Workflow commands, the least favourable verdict first."""
+        """Return workflow commands, least favourable verdict first."""
         failed = [command("error", line, title="requirement not met", file=self.file) for line in self.unmet]
         verdicts = sorted(zip(self.words, self.sentences, strict=True), key=lambda item: OUTCOMES.index(item[0]))
         by_level: dict[str, list[str]] = {"error": failed}
@@ -119,7 +119,7 @@ class JobSummary:
 
 
 def inert(text: str) -> str:
-    """Keep GitHub from making mentions, references and links out of names and messages.
+    """Keep GitHub from turning names and messages into mentions, references and links.
 
     >>> inert("ask @octocat about #12 and GH-7"), inert("see https://a.b or www.a.b &#39;")
     ('ask @&#8288;octocat about #&#8288;12 and GH-&#8288;7', 'see https:&#8288;//a.b or www.&#8288;a.b &#39;')
@@ -134,7 +134,7 @@ def collapsible(title: str, content: str) -> str:
 
 
 def of_run(analysis: Analysis, unmet: Sequence[str] = ()) -> JobSummary:
-    """The verdicts on the variants of a run against its baseline."""
+    """Summarise the verdicts on the variants of a run against its baseline."""
     items, run = analysis.comparisons, analysis.run
     sections = [f"**{SIMULATED}**"] if analysis.simulated else []
     sections += ["**DEBUG run of a few cases: not a result**"] if run["debug"] else []
@@ -166,7 +166,7 @@ def of_run(analysis: Analysis, unmet: Sequence[str] = ()) -> JobSummary:
 
 
 def of_runs(items: Sequence[AcrossRuns], unmet: Sequence[str] = ()) -> JobSummary:
-    """The verdicts of `abreast compare`. Variants without new answers do not count."""
+    """Summarise the verdicts of `abreast compare`. Variants without new answers do not count."""
     counted = [item for item in items if not item.is_unchanged]
     sections = [f"**{SIMULATED}**"] if any(item.simulated for item in items) else []
     for item in items:
@@ -193,7 +193,7 @@ def _run_name(contender: Contender) -> str:
 
 
 def _claim(line: str, details: Iterable[str]) -> str:
-    """The sentence of a verdict, with what qualifies it."""
+    """Format the sentence of a verdict with its qualifications."""
     return "\n\n".join(filter(None, [f"**{safe(line)}**", _bullets(details)]))
 
 
@@ -218,7 +218,7 @@ def _verdict_table(items: Iterable[Comparison]) -> str:
 
 
 def _changed(item: Comparison, several: bool) -> str:
-    """The cases whose score changed, those that became worse first."""
+    """List the cases whose score changed, those that became worse first."""
     result = item.verdict
     count = result.wins + result.losses
     title = f"{many(count, item.case_noun)} changed: {result.wins:,} better, {result.losses:,} worse"
@@ -237,7 +237,7 @@ def _direction(is_better: bool) -> str:
 
 
 def _in_repository(path: str | None) -> str | None:
-    """The path of a file relative to the checkout of the workflow; None if it is elsewhere."""
+    """Return the path of a file relative to the workflow's checkout; None if it is elsewhere."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     if not path or not workspace or not Path(path).is_relative_to(Path(workspace).resolve()):
         return None

@@ -1,4 +1,4 @@
-"""Workflow commands in the log of a GitHub workflow, and the files in which its steps leave results."""
+"""Workflow commands in the log of a GitHub workflow, and the files for outputs of its steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abreast.text import printable
 
 
 def command(name: str, message: str, **properties: str | None) -> str:
-    """A workflow command.
+    """Format a workflow command.
 
     >>> command("error", "50 % worse\\n::warning::", title="a: b, c", file=None)
     '::error title=a%3A b%2C c::50 %25 worse%0A::warning::'
@@ -25,7 +25,7 @@ def _escape(text: str) -> str:
 
 
 def write_outputs(**values: str) -> None:
-    """Set outputs of this step, if it is one."""
+    """Set outputs of this step, if a workflow executes this process."""
     if path := os.environ.get("GITHUB_OUTPUT"):
         delimiter = f"end-{secrets.token_hex(16)}"  # cannot be guessed by the author of the value
         append(path, "".join(f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()))

@@ -1,4 +1,4 @@
-"""Runs as logs of Inspect, an archive for each variant, which `inspect view` and `read_eval_log` open."""
+"""Runs as Inspect logs: one archive per variant, for `inspect view` and `read_eval_log`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from abreast.store import Store
 from abreast.text import storable
 
 VERSION = 2  # of the log format
-_TOKENS = {  # columns by Inspect's names
+_TOKENS = {  # columns by their names in Inspect
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "input_tokens_cache_read": "cache_read_tokens",
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 def export_inspect(store: Store, run: str, output: str | None) -> list[tuple[Path, int]]:
-    """Write a log for each variant. Returns the files and the number of their samples.
+    """Write a log for each variant; return the files and their numbers of samples.
 
     `output` is a folder, or the file if the run has one variant; by default the working folder. Nothing is overwritten.
     """
@@ -204,7 +204,7 @@ class _LogWriter:
         return {"name": "plan", "steps": [{"solver": self._rows.targets[self._variant]}]}
 
     def _status(self) -> str:
-        """`success` also if infrastructure failed, as in Inspect."""
+        """Return `success` even if infrastructure failed, as Inspect does."""
         run = self._rows.meta
         if run["status"] == "running":
             return "started"
@@ -240,7 +240,7 @@ class _LogWriter:
 
 
 def _question(value: Any, prompt: str) -> tuple[Any, Any]:
-    """Input and choices as Inspect has them; of an input that it cannot express, the prompt."""
+    """Return input and choices in Inspect's form; the prompt instead of an input that Inspect cannot express."""
     if isinstance(value, str):
         return value, None
     if isinstance(value, list) and value and all(isinstance(item, dict) and "role" in item for item in value):

@@ -110,8 +110,8 @@ def adjusted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         row["p_adjusted"] = None
     compared = [row for row in rows if row["p"] is not None]
     for metric in dict.fromkeys(row["metric"] for row in compared):
-        mine = [row for row in compared if row["metric"] == metric]
-        for row, p in zip(mine, holm([row["p"] for row in mine]), strict=True):
+        same_metric = [row for row in compared if row["metric"] == metric]
+        for row, p in zip(same_metric, holm([row["p"] for row in same_metric]), strict=True):
             row["p_adjusted"] = p
     return rows
 
@@ -160,7 +160,7 @@ def verdict(item: Comparison, primary: bool) -> dict[str, Any]:
 
 
 def _on_these_cases(item: Comparison) -> dict[str, Any] | None:
-    """The verdict on these cases alone, if there are repeats and the main verdict is about cases in general."""
+    """Return the verdict on these cases only, if there are repeats and the main verdict is about cases in general."""
     result = item.on_these_cases
     if result is None or result.interval is None:
         return None
@@ -265,7 +265,7 @@ def trials_of(analysis: Analysis) -> Iterator[dict[str, Any]]:
 
 
 def finite_or_none(value: float) -> float | None:
-    """The value, or None for infinity and nan, which JSON lacks."""
+    """Return the value, or None for infinity and nan, which JSON lacks."""
     return value if math.isfinite(value) else None
 
 

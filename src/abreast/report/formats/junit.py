@@ -32,7 +32,7 @@ class JUnit(ReportFormat):
 
 
 def finished(root: ElementTree.Element) -> str:
-    """The document as text, with the counts of its tests."""
+    """Return the document as text, with the counts of its tests."""
     for suite in root:
         for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             suite.set(kind, str(len(suite.findall(f"testcase/{tag}"))))

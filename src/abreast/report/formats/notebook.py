@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def result_html(analysis: Analysis) -> str:
-    """HTML without scripts or styles, so that the notebook's apply. Everything is escaped."""
+    """Return HTML without scripts or styles, so that the notebook's styles apply. Everything is escaped."""
     lines = [*verdict_lines(analysis), *filter(None, [not_run_line(analysis)])]
     verdicts = {SIMULATED, lines[0], *map(sentence, analysis.comparisons)}
     rows = [(summary.name, *cells(summary)) for summary in analysis.variants]
@@ -32,4 +32,4 @@ def result_html(analysis: Analysis) -> str:
 
 
 def _text(value: str) -> str:
-    return escape(printable(value)).replace("$", "&#36;")  # a notebook takes text between two dollars for a formula
+    return escape(printable(value)).replace("$", "&#36;")  # a notebook renders text between two dollars as a formula

@@ -117,7 +117,7 @@ def _csv(names: list[str], rows: Iterator[tuple[Any, ...]], file: _Writable, esc
 
 
 def _text(value: Any) -> str:
-    """A value that CSV and JSON have no type for."""
+    """Convert a value for which CSV and JSON have no type."""
     if isinstance(value, bytes):
         return value.hex()
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)

@@ -45,9 +45,9 @@ _COLOURS = {
 
 
 def render(analysis: Analysis, where: str = "") -> RenderableType:
-    """The whole report; `where` is the option of commands that names the store, such as ` --store demo/results.db`.
+    """Render the whole report; `where` is the commands' store option, such as ` --store demo/results.db`.
 
-    Print it with `crop=False`, so that commands are not cut and can be copied.
+    Print it with `crop=False`, so that commands are not cut off and can be copied.
     """
     words = {sentence(item): item.verdict.word for item in analysis.comparisons} | {SIMULATED: "simulated"}
     parts: list[RenderableType] = []
@@ -90,7 +90,7 @@ def _indented(line: str, style: str = "") -> Padding:
 
 
 def _section(section: Section, command: str) -> list[RenderableType]:
-    """A section of a suite: sentences, then tables, no pictures. `command` prints the rows that are cut here."""
+    """Render a section of a suite: sentences, then tables, no pictures. `command` prints the rows omitted here."""
     parts: list[RenderableType] = [_indented(section.title, "bold")] if section.title else []
     parts += map(_indented, section.sentences)
     tables = [table for table in section.tables if not table.aside]

@@ -26,7 +26,7 @@ from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
-# Either side notices within 15 seconds, instead of two hours, that the other vanished: a lost session may hold locks.
+# Either side notices within 15 seconds, instead of two hours, that the other is lost: a lost session may hold locks.
 _KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3}
 _DEFAULTS = {"connect_timeout": CONNECT_S, "application_name": "abreast", "tcp_user_timeout": 15_000, **_KEEPALIVES}
 _SESSION = {
@@ -35,22 +35,22 @@ _SESSION = {
     "default_transaction_isolation": "'read committed'",  # what waits for a lock must see what its holder committed
     **{f"tcp_{name}": value for name, value in _KEEPALIVES.items()},
 }
-_STREAMED_BYTES = 4_000_000  # of texts fetched at once
-_MOST_FETCHED = 5_000  # rows
+_STREAMED_BYTES = 4_000_000  # of text per fetch
+_MOST_FETCHED = 5_000  # rows per fetch
 _CHANGES = ("INSERT", "UPDATE", "DELETE")
 _QUERY = re.compile(r"\n(?:LINE \d+|CONTEXT):")  # what follows in a message shows the query
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
 
 
 class _Text(string.StrDumperUnknown):
-    """Text of a type that the statement determines, as in SQLite. The character NUL cannot be stored."""
+    """Text whose SQL type PostgreSQL infers from the statement. It cannot store NUL; `␀` replaces it."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(obj.replace("\0", "␀") if "\0" in obj else obj)
 
 
 class _Number(Dumper):
-    """A number of a type that the statement determines."""
+    """A number whose SQL type PostgreSQL infers from the statement."""
 
     def dump(self, obj: float) -> bytes:
         return repr(obj).encode()
@@ -67,7 +67,7 @@ class _Bytes(Dumper):
 
 
 class _DecimalLoader(Loader):
-    """Sums and means, which PostgreSQL computes as decimals."""
+    """Loads sums and means, which PostgreSQL computes as decimals, as int or float."""
 
     def load(self, data: Any) -> float:
         text = bytes(data).decode()
@@ -82,7 +82,7 @@ def _adapters(numbers: dict[type, type[Dumper]]) -> AdaptersMap:
     adapters.register_dumper(type(None), none.NoneDumper)
     for kind, dumper in numbers.items():
         adapters.register_dumper(kind, dumper)
-    adapters.register_loader(0, string.TextLoader)  # whatever is not listed
+    adapters.register_loader(0, string.TextLoader)  # types not listed below
     for name in ("int2", "int4", "int8", "oid"):
         adapters.register_loader(name, numeric.IntLoader)
     for name in ("float4", "float8"):
@@ -94,33 +94,33 @@ def _adapters(numbers: dict[type, type[Dumper]]) -> AdaptersMap:
 
 
 _FLEXIBLE = _adapters({int: _Number, float: _Number})
-_TYPED = _adapters({int: numeric.Int8Dumper, float: numeric.FloatDumper})  # faster, for columns of known types
+_TYPED = _adapters({int: numeric.Int8Dumper, float: numeric.FloatDumper})  # faster; for columns of known types
 
 
 @lru_cache(maxsize=4_096)
-def translated(sql: str) -> str:
-    """The statement with `$1`, `$2`, ... for `?`.
+def number_placeholders(sql: str) -> str:
+    """Replace the placeholders `?` by `$1`, `$2`, ...
 
-    >>> translated("SELECT '?', \\"a?\\" FROM t WHERE x = ? AND y = ?")
+    >>> number_placeholders("SELECT '?', \\"a?\\" FROM t WHERE x = ? AND y = ?")
     'SELECT \\'?\\', "a?" FROM t WHERE x = $1 AND y = $2'
     """
     if "?" not in sql:
         return sql
     number = 0
 
-    def replaced(match: re.Match[str]) -> str:
+    def numbered(match: re.Match[str]) -> str:
         nonlocal number
         if match[0] != "?":
             return match[0]
         number += 1
         return f"${number}"
 
-    return _TOKEN.sub(replaced, sql)
+    return _TOKEN.sub(numbered, sql)
 
 
 class _RawConnection(psycopg.Connection[Any]):
     def __del__(self, *_: object) -> None:
-        """Without a warning: like a file, a connection is closed with its last user, and in its own process only."""
+        """Suppress psycopg's warning: a connection closes with its last reference, in its own process only."""
 
 
 class PostgresConnection:
@@ -130,9 +130,9 @@ class PostgresConnection:
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self.raw = raw
-        self.streams = False  # whether rows of a SELECT are fetched as they are read; only in a transaction
+        self.streams = False  # fetch the rows of a SELECT as they are read; only in a transaction
         self.views_are_stale = False  # columns were added that the views do not have
-        self.grants: list[str] = []  # statements that grant the rights to the views, which were dropped
+        self.grants: list[str] = []  # statements that restore the rights to dropped views
         self._changes = self._total = self._cursors = 0
 
     def execute(self, sql: str, parameters: Any = (), /) -> Any:
@@ -141,7 +141,7 @@ class PostgresConnection:
         return self._run(sql, parameters)
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
-        cursor = self.raw.execute(translated(sql), parameters or None)
+        cursor = self.raw.execute(number_placeholders(sql), parameters or None)
         while cursor.nextset():  # of several statements, the last one counts
             pass
         self._count_changes(cursor)
@@ -149,20 +149,20 @@ class PostgresConnection:
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Any:
         cursor, insert = self.raw.cursor(), POSTGRES.inserts.get(sql)
-        more = 0
+        batch_changes = 0
         if insert is not None:
-            together, rows = insert.split(rows)
-            chunks = (together[start : start + ROWS_AT_ONCE] for start in range(0, len(together), ROWS_AT_ONCE))
+            batch, rows = insert.split(rows)
+            chunks = (batch[start : start + ROWS_AT_ONCE] for start in range(0, len(batch), ROWS_AT_ONCE))
             cursor.executemany(insert.several, (tuple(chain.from_iterable(chunk)) for chunk in chunks))
-            more = max(0, cursor.rowcount)
-        cursor.executemany(translated(sql), rows)
+            batch_changes = max(0, cursor.rowcount)
+        cursor.executemany(number_placeholders(sql), rows)
         self._count_changes(cursor)
-        self._changes += more
-        self._total += more
+        self._changes += batch_changes
+        self._total += batch_changes
         return cursor
 
     def _count_changes(self, cursor: psycopg.Cursor[Any]) -> None:
-        self._changes = cursor.rowcount if (cursor.statusmessage or "")[:6] in _CHANGES else 0  # not rows of a SELECT
+        self._changes = cursor.rowcount if (cursor.statusmessage or "")[:6] in _CHANGES else 0  # else rows read
         self._total += self._changes
 
     def dicts(self, sql: str, parameters: tuple[Any, ...] = (), /) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ class PostgresConnection:
         return self.raw.closed or self.raw.broken
 
     def is_usable(self) -> bool:
-        """Whether an idle connection still exists: the server sends nothing unasked but the end of a session."""
+        """Whether an idle connection is still open: unprompted, a server sends only the end of the session."""
         if self.is_lost:
             return False
         poll = select.poll()
@@ -192,7 +192,7 @@ class PostgresConnection:
         return not poll.poll(0)
 
     def disconnect(self) -> None:
-        """End the wait of another thread for a server that does not reply."""
+        """Unblock a thread that waits for a server that does not reply."""
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.raw.fileno())) as stalled:
             stalled.shutdown(socket.SHUT_RDWR)
 
@@ -206,7 +206,7 @@ class PostgresConnection:
         except BaseException:
             try:
                 self._run("ROLLBACK")
-            except psycopg.Error:  # it is lost, or unusable because its session ended in the middle of many rows
+            except psycopg.Error:  # lost, or unusable because the session ended while rows were being sent
                 self.close()
             raise
 
@@ -218,7 +218,7 @@ class PostgresConnection:
 
 
 class StreamedRows:
-    """The rows of a cursor of the server, fetched in chunks of limited size."""
+    """Rows of a server-side cursor, fetched in chunks of limited size."""
 
     def __init__(self, connection: PostgresConnection, name: str) -> None:
         self._connection, self._name = connection, name
@@ -244,11 +244,11 @@ class StreamedRows:
 
 
 def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnection:
-    """Open a connection whose unqualified names are those of the schema `abreast`."""
+    """Open a connection that uses the schema `abreast`."""
     try:
         chosen = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # it may quote a password
+        reason = str(error).partition(":")[0] if "@" in url else " ".join(str(error).split())  # may quote a password
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
     raw = _RawConnection.connect(
@@ -257,11 +257,11 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
-    declare_secret("STORE_PASSWORD", raw.info.password)  # perhaps from a file
+    declare_secret("STORE_PASSWORD", raw.info.password)  # it may come from a file
     connection = PostgresConnection(raw)
-    if not is_typed:  # a plan that was made for empty tables reads every row once they are full
+    if not is_typed:  # a plan made for empty tables reads every row once they are full
         options["plan_cache_mode"] = "force_custom_plan"
-    try:  # not with the connection, because poolers refuse or drop such options
+    try:  # after connecting, because poolers refuse or drop connection options
         connection.execute("; ".join(f"SET {name} TO {value}" for name, value in (_SESSION | options).items()))
     except BaseException:
         connection.close()
@@ -277,7 +277,7 @@ class _Context:
 
 
 def explanation(address: str, error: Exception) -> StoreError:
-    """An error of PostgreSQL as one that a user can act on."""
+    """Return a StoreError that a user can act on."""
     reason = " ".join(_QUERY.split(str(error))[0].split())[:500]
     match error:
         case StoreError():
@@ -288,11 +288,11 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: the database is read-only", "connect to the primary server")
         case errors.DiskFull():
             return StoreError(
-                f"{address}: the disk of the server is full; no acknowledged row is lost",
+                f"{address}: the server's disk is full; no acknowledged row is lost",
                 "free some space, then run `abreast resume`",
             )
         case errors.ProgramLimitExceeded() | errors.OutOfMemory():
-            return RowTooLarge(f"{address}: a row is larger than PostgreSQL can store ({reason})", "store less in it")
+            return RowTooLarge(f"{address}: a row is larger than PostgreSQL can store ({reason})", "store less per row")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             fix = "connect without a connection pooler, or restore the database from a backup"
             return StoreError(f"{address}: damaged ({reason})", fix)
@@ -300,14 +300,14 @@ def explanation(address: str, error: Exception) -> StoreError:
             return StoreError(f"{address}: a row cannot be stored ({reason})")
         case errors.DependentObjectsStillExist():
             reason = str(error.diag.message_detail).partition("\n")[0]
-            fix = "drop what depends on them, then try again"
+            fix = "drop the objects that depend on them, then try again"
             return StoreError(f"{address}: the views cannot change ({reason})", fix)
         case errors.QueryCanceled():
             return StoreError(f"{address}: {reason}", "try again, or raise the timeout of this role")
         case errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.InternalError() if not isinstance(error, errors.IdleInTransactionSessionTimeout):
-            return StoreError(f"{address}: {reason}", "see the log of the server")
+            return StoreError(f"{address}: {reason}", "see the server's log")
         case psycopg.Error() | OSError():
             reason = reason.removeprefix("connection failed: ").split(" Is the server running")[0]
             fix = "check the server and the address"

@@ -12,22 +12,22 @@ from abreast.store.postgres.connection import PostgresConnection, connect
 from abreast.store.postgres.dialect import FUNCTIONS, POSTGRES, SCHEMA, SOURCE_OF_VIEWS
 
 OLDEST_SERVER = 14
-VIEWS_WAIT = "200ms"  # for readers of the views, before they are recreated another time
+VIEWS_WAIT = "200ms"  # longest wait for readers of the views; then the next writer recreates them
 CHANGES = "abreast_changes"  # the channel of notifications
 NOW = "extract(epoch FROM clock_timestamp())::double precision"
 _CHANGE_LOCK = 4702111234474983745  # held by the transaction of a `change`
-# Whether there are the table and the schema. `to_regclass` may not know what another process has just created.
-_MADE = f"""SELECT count(c.oid) > 0, count(n.oid) > 0, bool_and(has_schema_privilege(n.oid, 'USAGE'))
+# Whether the table and the schema exist. `to_regclass` may miss what another process has just created.
+_EXISTS = f"""SELECT count(c.oid) > 0, count(n.oid) > 0, bool_and(has_schema_privilege(n.oid, 'USAGE'))
 FROM pg_namespace n LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'store_version'
 WHERE n.nspname = '{SCHEMA}'"""
 _VERSION = "SELECT version FROM store_version"
 _OTHERS = f"SELECT relname FROM pg_class WHERE relnamespace = '{SCHEMA}'::regnamespace ORDER BY relname LIMIT 1"
-# A member of the role that owns the schema acts as that role, so that all members can change what each creates.
+# A member of the role that owns the schema acts as that role, so that members can change what others created.
 _OWNER = f"""SELECT quote_ident(r.rolname) FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
 WHERE n.nspname = '{SCHEMA}' AND r.rolname <> current_user AND pg_has_role(current_user, r.oid, 'MEMBER')"""
 
-# What only this engine stores: objects of trackers, the quotas of accounts that the users of a database share, and the
-# number of the last transaction of each run that is being executed.
+# Tables that only this engine has: trackers' objects, account quotas that the users of a database share, and the number
+# of the last transaction of each active run.
 _OWN_TABLES = (
     "CREATE TABLE assets (digest TEXT PRIMARY KEY, content BYTEA NOT NULL, stored_at DOUBLE PRECISION NOT NULL)",
     "CREATE TABLE quota_uses (use BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, account TEXT NOT NULL, "
@@ -39,7 +39,7 @@ _OWN_TABLES = (
 
 def version_of(connection: PostgresConnection, address: str) -> int:
     """Return the version of a store, 0 if there is none. Refuses a newer version, and a schema of another program."""
-    ((is_made, is_used, is_allowed),) = connection.execute(_MADE).fetchall()
+    ((is_made, is_used, is_allowed),) = connection.execute(_EXISTS).fetchall()
     if is_used and not is_allowed:
         message = f"{address}: no right to use the schema {SCHEMA}"
         raise StoreError(message, "ask for the role of a writer or reader of this database")
@@ -107,22 +107,22 @@ def lock_changes(connection: PostgresConnection) -> None:
 
 
 def update_views(connection: PostgresConnection) -> None:
-    """Recreate the views if columns were added, unless a reader or what depends on them is in the way: then the next
-    writer does it."""
-    if are_current(connection):
+    """Recreate the views if columns were added. If a reader or a dependent object blocks that, leave it to the next
+    writer."""
+    if are_views_current(connection):
         connection.views_are_stale = False
         return
     in_the_way = (errors.LockNotAvailable, errors.DeadlockDetected, errors.DependentObjectsStillExist)
     with suppress(*in_the_way), connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = '{VIEWS_WAIT}'")
         connection.execute(POSTGRES.lock_columns)
-        if not are_current(connection):
+        if not are_views_current(connection):
             views.drop_views(connection)
             views.make_views(connection)
         connection.views_are_stale = False
 
 
-def are_current(connection: PostgresConnection) -> bool:
-    """Whether the views have all columns."""
+def are_views_current(connection: PostgresConnection) -> bool:
+    """Whether the views have every column."""
     query = "SELECT obj_description(to_regclass('predictions'), 'pg_class') IS NOT DISTINCT FROM source_of_views()"
     return bool(connection.execute(query).fetchall()[0][0])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from abreast.store.postgres.connection import PostgresConnection
 
 SCHEMA = "abreast"
-ROWS_AT_ONCE = 16  # of one INSERT: half the time of one by one
+ROWS_AT_ONCE = 16  # per INSERT; takes half the time of single rows
 LONGEST_IDENTIFIER = 60  # bytes; PostgreSQL cuts off what follows 63, and a number may be appended
 _PARAMETER = re.compile(r"\$(\d+)")
 _SORTED = 'COLLATE "C"'  # as in every other store
@@ -26,11 +26,11 @@ _NULL_TYPES = {"DOUBLE": "DOUBLE PRECISION", "BOOLEAN": "BIGINT"}
 _CELL_TYPES = {"boolean": "BIGINT", "integer": "BIGINT", "real": "DOUBLE PRECISION", "blob": "BYTEA"}
 _SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 
-# JSON columns that views read; a copy is checked when it is written.
+# JSON columns that views read. Each has a generated copy that is valid JSON or NULL.
 _CHECKED = {"variants": ("params",), "cases": ("expected", "tags"), "payloads": ("data",), "logged_metrics": ("data",)}
 _CHECKED_SOURCES = {"v.params", "c.expected", "c.tags", "p.data", "l.data"}
 
-# What a cast or a JSON operator would refuse becomes NULL, so that one odd value never spoils a query.
+# Values that a cast or a JSON operator would reject become NULL, so that one bad value never fails a query.
 FUNCTIONS = (
     r"""CREATE OR REPLACE FUNCTION as_json(document TEXT) RETURNS JSON LANGUAGE plpgsql IMMUTABLE STRICT AS $$
 BEGIN
@@ -70,7 +70,7 @@ BEGIN
 END $$""",
 )
 
-# A digest of what the views are generated from, which is the comment on one of them.
+# Digest of the columns from which the views are generated; one view has it as its comment.
 SOURCE_OF_VIEWS = """CREATE OR REPLACE FUNCTION source_of_views() RETURNS TEXT LANGUAGE sql STABLE AS $$
 SELECT md5(
   (SELECT COALESCE(string_agg(concat_ws(',', kind, name, type), ';' ORDER BY kind, name), '') FROM columns) || '|' ||
@@ -80,7 +80,7 @@ SELECT md5(
 $$"""
 
 
-# The statements that grant the rights to the views.
+# Selects the statements that restore the rights to the views.
 _GRANTS = """SELECT format('GRANT %s ON %I TO %s%s', privilege_type, relname,
   CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
   CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
@@ -88,14 +88,14 @@ FROM pg_class, aclexplode(relacl) WHERE oid IN (to_regclass('predictions'), to_r
 
 
 class Insert(NamedTuple):
-    """An INSERT that may insert several rows at once, whose parameters follow each other."""
+    """An INSERT of several rows at once; its parameters are those of all rows in turn."""
 
     several: str  # the statement for ROWS_AT_ONCE rows
-    key: tuple[int, ...]  # indexes of the columns by which a row replaces another
+    key: tuple[int, ...]  # indexes of the columns that identify the row to replace
     adds: bool  # whether a row adds to the one that it replaces
 
     def split(self, rows: Iterable[Sequence[Any]]) -> tuple[list[Sequence[Any]], list[Sequence[Any]]]:
-        """Return the rows for `several`, and the others, which are inserted after them one by one. One statement cannot
+        """Split rows into those for `several` and the rest, to be inserted afterwards one by one. One statement cannot
         replace a row twice."""
         rows = list(rows)
         if self.key:
@@ -121,7 +121,7 @@ class PostgresDialect(Dialect):
     lock_cases = "LOCK TABLE cases IN SHARE ROW EXCLUSIVE MODE"
 
     def __init__(self) -> None:
-        self.inserts: dict[str, Insert] = {}  # that may be executed with several rows at once, by their statement
+        self.inserts: dict[str, Insert] = {}  # by their single-row statement
 
     def type_name(self, type_: str) -> str:
         return _TYPES.get(type_, type_)
@@ -183,14 +183,14 @@ class PostgresDialect(Dialect):
         return f"pg_typeof({column})::text IN ('bigint', 'double precision') AND {column} IS NOT NULL"
 
     def drop_views(self, connection: Connection, names: Iterable[str]) -> None:
-        """Drop the views, and note the rights to them that an administrator granted."""
+        """Drop the views and remember the rights to them that an administrator granted."""
         if grants := connection.execute(_GRANTS).fetchall():
             cast("PostgresConnection", connection).grants = [statement for (statement,) in grants]
         super().drop_views(connection, names)
 
     def replace_views(self, connection: Connection, statements: Iterable[str]) -> None:
-        """Replacing a view waits for its readers, and further readers wait for that. So it happens after this
-        transaction, with little patience, unless the views were dropped in it."""
+        """Create the views if this transaction dropped them. Otherwise mark them as stale, to be replaced after it with
+        a short timeout: replacing a view waits for its readers and blocks new ones."""
         ((is_dropped,),) = connection.execute("SELECT to_regclass('predictions') IS NULL").fetchall()
         if is_dropped:
             for statement in (*statements, *cast("PostgresConnection", connection).grants):
@@ -222,7 +222,7 @@ class PostgresDialect(Dialect):
         return f"as_seconds({timestamp})"
 
     def try_cast(self, value: str, type_: str) -> str:
-        """A boolean is 0 or 1, as in SQLite."""
+        """Booleans become 0 or 1, as in SQLite."""
         return f"{value} {_SORTED}" if type_ == "TEXT" else f"as_{type_.lower()}({value})"
 
     def as_type(self, value: str, type_: str) -> str:

@@ -1,4 +1,4 @@
-"""What the users of one database share besides runs: objects of trackers, and the quotas of their accounts."""
+"""Data other than runs that the users of a database share: trackers' objects and account quotas."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class DatabaseAssets(Assets):
 
 
 class DatabaseLedger(Ledger):
-    """Counts calls by the clock of the database, for everyone who uses the account with this database.
+    """Counts calls by the database's clock, for everyone who uses the account with this database.
 
-    Its statements run in a thread, because the caller cannot wait for a server that does not reply. A ticket whose
-    reply is lost stays used, so that the quota is never exceeded.
+    Statements run in a thread, because callers cannot wait for a server that does not reply. A ticket whose reply is
+    lost stays used, so that the quota is never exceeded.
     """
 
     def __init__(self, store: PostgresStore) -> None:
@@ -71,7 +71,7 @@ class DatabaseLedger(Ledger):
         if self._pending is None:
             self._pending = self._thread.submit(self._take, account, most, window_s)
         if wait([self._pending], REPLY_S).not_done:
-            raise NoConnection(f"{self._store.address}: no reply")  # the next call returns it
+            raise NoConnection(f"{self._store.address}: no reply")  # the next call returns the result
         pending, self._pending = self._pending, None
         return pending.result()
 

@@ -1,4 +1,4 @@
-"""A store in a PostgreSQL database, in a schema of its own."""
+"""A store in a PostgreSQL database, in the schema `abreast`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PostgresStore(Store):
         super().__init__(address)
         self._url = address
         self._reader: PostgresConnection | None = None
-        self._is_checked = False  # the version, by this object
+        self._is_checked = False  # this object has checked the version
         self._listener: PostgresConnection | None = None
 
     @property
@@ -44,7 +44,7 @@ class PostgresStore(Store):
         return DatabaseLedger(self)
 
     def identity(self) -> object:
-        """The server's own identity: it may have several names."""
+        """Identity of the database, even if its server has several names."""
         with self.explaining():
             query = "SELECT system_identifier::text, current_database() FROM pg_control_system()"
             return self._session().execute(query).fetchall()[0]
@@ -68,13 +68,13 @@ class PostgresStore(Store):
         return explained(self.address)
 
     def _session(self) -> PostgresConnection:
-        """The connection that this object reads with, even if there is no store yet."""
+        """The connection for reading; works even if there is no store yet."""
         if self._reader is None or not self._reader.is_usable():
             self._reader = connect(self._url)
         return self._reader
 
     def _check(self, connection: PostgresConnection) -> None:
-        """Migrate a store of an older version; raise if there is none."""
+        """Migrate an older store; raise if there is none."""
         if not self._is_checked:
             version = database.version_of(connection, self.address)
             if not version:
@@ -83,8 +83,8 @@ class PostgresStore(Store):
                 )
             if version < schema.VERSION:
                 database.connect_for_writing(self._url, self.address).close()
-            elif not database.are_current(connection):  # a reader was in the way when columns were added
-                with suppress(psycopg.Error):  # a role that only reads leaves it to others
+            elif not database.are_views_current(connection):  # a reader was in the way when columns were added
+                with suppress(psycopg.Error):  # a read-only role leaves it to others
                     database.connect_for_writing(self._url, self.address).close()
             self._is_checked = True
 
@@ -172,8 +172,8 @@ def _message(error: psycopg.Error) -> str:
 
 
 def _run_query(connection: PostgresConnection, query: str, write: bool) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Run a query and return the column names and rows of its last statement. Only one that may write can consist of
-    several statements, because one of these could end the read-only transaction."""
+    """Run a query and return the column names and rows of its last statement. A read-only query is a single statement,
+    because a further one could end the read-only transaction."""
     cursor = connection.raw.cursor()
     cursor.execute(query, prepare=None if write else True)
     names: list[str] = []

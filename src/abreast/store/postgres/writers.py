@@ -22,11 +22,11 @@ from abreast.store.postgres.database import CHANGES, NOW
 if TYPE_CHECKING:
     from abreast.store.postgres.store import PostgresStore
 
-PATIENCE_S = 900.0  # with a server that cannot be reached; results wait in memory, and no trial starts
-LAST_PATIENCE_S = 30.0  # the same when the run ends
+PATIENCE_S = 900.0  # longest outage; meanwhile results wait in memory, and no trial starts
+LAST_PATIENCE_S = 30.0  # longest outage once the run is ending
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
-IDLE_S = 10  # in a transaction; a session whose client vanished then ends, so that its locks are in nobody's way
-CLOCK_S = 10.0  # how long a reading of the server's clock is continued with that of this machine
+IDLE_S = 10  # longest pause in a transaction; then the server ends the session, whose client is lost, and its locks
+CLOCK_S = 10.0  # how long a reading of the server's clock is extrapolated with this machine's
 MOST_CONFLICTS = 10
 # The last two: it waited for another transaction longer than the administrator allows.
 _CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.QueryCanceled, errors.LockNotAvailable)
@@ -39,11 +39,10 @@ _BEGIN = (
 
 
 class PostgresWriterConnection(WriterConnection):
-    """Commits to the database. If the connection is lost, connects again and continues; nothing is stored twice.
+    """Commits to the database; reconnects if the connection is lost, and stores nothing twice.
 
     Each transaction first stores its number, and waits there for an earlier attempt that the server has not ended yet.
-    (The status of a transaction's identity would not tell whether it was committed: a server that was killed may give
-    the identity to another transaction.)
+    (A transaction ID would not show whether it was committed: a server that was killed may assign the ID again.)
     """
 
     unstorable = (
@@ -57,7 +56,7 @@ class PostgresWriterConnection(WriterConnection):
         self._store, self._connection, self._on_outage = store, connection, on_outage
         self._writer, self._number = secrets.token_hex(8), 0
         self._hurry = threading.Event()
-        self._deadline = float("inf")  # of the last attempt to connect, once nothing more is executed
+        self._deadline = float("inf")  # for reconnecting, once the run is ending
         self._clock_offset, self._clock_read_at = 0.0, float("-inf")
         self._notified_at = float("-inf")
         self._timer: threading.Timer | None = None
@@ -95,18 +94,18 @@ class PostgresWriterConnection(WriterConnection):
                     raise
                 connection.close()
         if connection.views_are_stale:
-            with suppress(psycopg.Error):  # the rows are stored; the next writer tries it again
+            with suppress(psycopg.Error):  # the rows are stored; the next writer tries again
                 database.update_views(connection)
 
     def _notify(self, connection: PostgresConnection) -> None:
-        """Wake readers. A notification that is left out is made up for by the next heartbeat."""
+        """Wake readers, at most once per `NOTIFY_S`; the next heartbeat makes up for skipped notifications."""
         now = time.monotonic()
         if now - self._notified_at >= NOTIFY_S:
             connection.execute(f"NOTIFY {CHANGES}")
             self._notified_at = now
 
     def _reconnect(self) -> PostgresConnection:
-        """Connect again, with growing pauses."""
+        """Reconnect, with growing pauses."""
         deadline, pause, is_reported = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
         while True:
             try:
@@ -167,7 +166,7 @@ def _connect(store: PostgresStore) -> PostgresConnection:
 
 
 class PostgresTrackedWriter(TrackedWriter):
-    """Commits do not wait for the disk of the server, which syncs them within a second; `flush` waits for it."""
+    """Commits without waiting for the server's disk, which is synced within a second; `flush` waits."""
 
     def __init__(self, store: PostgresStore, connection: PostgresConnection) -> None:
         self._store, self._connection = store, connection
@@ -209,7 +208,7 @@ class PostgresTrackedWriter(TrackedWriter):
     def flush(self) -> None:
         with self._lock, self._store.explaining():
             if not self._connection.is_lost:
-                with self._connection.transaction():  # whose record in the log follows those of all earlier commits
+                with self._connection.transaction():  # its log record follows those of all earlier commits
                     self._connection.execute("SET LOCAL synchronous_commit = on")
                     self._connection.execute("SELECT pg_current_xact_id()")
                     self._connection.execute(f"NOTIFY {CHANGES}")

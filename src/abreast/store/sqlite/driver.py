@@ -322,7 +322,7 @@ def explanation(path: Path, error: Exception) -> StoreError:
         case StoreError():
             return error
         case apsw.TooBigError():
-            return RowTooLarge(f"{path}: a row is larger than 1 GB, the limit of SQLite", "store less in it")
+            return RowTooLarge(f"{path}: a row is larger than 1 GB, the limit of SQLite", "store less per row")
         case apsw.NotADBError():
             return StoreError(f"{path}: not a SQLite file", "name another file with --store")
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() if not _is_full(path):

@@ -27,10 +27,10 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class CaseFigures:
-    """Figures by case index, for one score; nan where nothing is known."""
+    """Figures by case index, for one score; nan where unknown."""
 
-    scores: Floats  # the mean over repeats, a column for each variant
-    difference: Floats  # of two variants; of more, between the best and the worst
+    scores: Floats  # mean over repeats; a column for each variant
+    difference: Floats  # between two variants, or the best and the worst of several
     winner: Ints  # index of a variant, TIE or NO_WINNER
     cost_usd: Floats
     service_s: Floats  # mean of new answers
@@ -38,14 +38,14 @@ class CaseFigures:
 
 @dataclass(slots=True)
 class TextSearch:
-    """The trials whose prompt or answer contains a text, as far as rows have been read."""
+    """The trials whose prompt or answer contains a text, among the rows read so far."""
 
     matches: Bools
     last_row: int = 0
 
 
 class CaseGrid:
-    """All trials of a run, by position. The methods are called by one thread at a time, which holds `lock`."""
+    """All trials of a run, by position. Methods are called by one thread at a time, which holds `lock`."""
 
     def __init__(self, store: Store, run: Mapping[str, Any]) -> None:
         self.lock = threading.Lock()
@@ -60,7 +60,7 @@ class CaseGrid:
         self.per_case = max(1, len(self.variants) * self.repeats)
         self.case_count = int(run["planned_trials"]) // self.per_case
         self.ids: list[str] = [""] * self.case_count
-        self._tag_sets: list[Mapping[str, str]] = [{}]  # each once
+        self._tag_sets: list[Mapping[str, str]] = [{}]  # distinct
         self._tag_set = np.zeros(self.case_count, dtype=np.int32)  # index in `_tag_sets`, by case
         self.has_row = np.zeros(self.case_count, dtype=np.bool_)
         self.error_kinds: list[str] = []
@@ -76,7 +76,7 @@ class CaseGrid:
 
     @property
     def score_names(self) -> list[str]:
-        """The scores that trials have, the primary one first."""
+        """Names of the scores that trials have, the primary one first."""
         return sorted(self._values, key=lambda name: (name != self.primary, name))
 
     @property
@@ -87,22 +87,22 @@ class CaseGrid:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def update(self, store: Store) -> None:
-        """Read what was stored since the last update."""
-        last, known = store.queries.revision(self.run_id), self._revision
-        if last.trials > known.trials:
-            for index, case_id, tags in store.queries.grid_cases(self.run_id, self.per_case, known.trials):
+        """Read the rows stored since the last update."""
+        revision, previous = store.queries.revision(self.run_id), self._revision
+        if revision.trials > previous.trials:
+            for index, case_id, tags in store.queries.grid_cases(self.run_id, self.per_case, previous.trials):
                 if index < self.case_count:
                     if tags not in self._tag_set_of:
                         self._tag_set_of[tags] = len(self._tag_sets)
                         self._tag_sets.append(json.loads(tags))
                     self.ids[index], self._tag_set[index] = case_id, self._tag_set_of[tags]
-            self._read_trials(store, known.trials)
+            self._read_trials(store, previous.trials)
             self._id_ranks = None
-        if last.scores > known.scores:
-            self._read_scores(store, known.scores)
-        if last[:2] != known[:2]:
+        if revision.scores > previous.scores:
+            self._read_scores(store, previous.scores)
+        if revision[:2] != previous[:2]:
             self._figures.clear()
-        self._revision = last
+        self._revision = revision
 
     def _read_trials(self, store: Store, after: int) -> None:
         rows = store.queries.grid_trials(self.run_id, after)
@@ -127,9 +127,9 @@ class CaseGrid:
     def _read_scores(self, store: Store, after: int) -> None:
         position, names, values = store.queries.grid_scores(self.run_id, after, self._label).values()
         for name in set(names.tolist()):
-            mine = (names == name) & (position < len(self._outcome))
+            is_named = (names == name) & (position < len(self._outcome))
             column = self._values.setdefault(name, np.full(len(self._outcome), np.nan))
-            column[position[mine]] = values[mine]
+            column[position[is_named]] = values[is_named]
 
     # -- figures -------------------------------------------------------------------------------------------------------
 
@@ -144,28 +144,28 @@ class CaseGrid:
         if score is not None:
             values[self._outcome == OWN_FAILURE] = 0.0
         scores = _mean(self._by_case(values), 1)
-        known = ~np.isnan(scores)
-        best = np.max(scores, axis=1, initial=-np.inf, where=known)
-        worst = np.min(scores, axis=1, initial=np.inf, where=known)
+        has_score = ~np.isnan(scores)
+        best = np.max(scores, axis=1, initial=-np.inf, where=has_score)
+        worst = np.min(scores, axis=1, initial=np.inf, where=has_score)
         if self.treatment is not None:
             difference = scores[:, self.treatment] - scores[:, self.baseline]
         else:
-            difference = np.where(known.sum(axis=1) > 1, best - worst, np.nan)
+            difference = np.where(has_score.sum(axis=1) > 1, best - worst, np.nan)
         difference[np.abs(difference) < ROUNDING] = 0.0
         is_best = scores >= best[:, None] - ROUNDING
         winner = np.where(is_best.sum(axis=1) == 1, is_best.argmax(axis=1), TIE)
-        winner[~known.all(axis=1) | (len(self.variants) < 2)] = NO_WINNER
+        winner[~has_score.all(axis=1) | (len(self.variants) < 2)] = NO_WINNER
         cost = self._by_case(self._cost).reshape(self.case_count, -1)
         is_unknown = np.isnan(cost).all(axis=1)
         total = np.where(is_unknown, np.nan, np.nansum(cost, axis=1))
         return CaseFigures(scores, difference, winner, total, _mean(self._by_case(self._service_s), (1, 2)))
 
     def _by_case(self, values: Any) -> Any:
-        """Axes: case, repeat, variant."""
+        """Reshape to the axes case, repeat, variant."""
         return values.reshape(self.case_count, self.repeats, len(self.variants))
 
     def has_outcome(self, *outcomes: int) -> Bools:
-        """The cases with a trial that ended so."""
+        """Select the cases with a trial that has one of these outcomes."""
         return np.asarray(np.isin(self._by_case(self._outcome), outcomes).any(axis=(1, 2)))
 
     def has_error(self, kind: str) -> Bools:
@@ -180,7 +180,7 @@ class CaseGrid:
         return self._tag_sets[int(self._tag_set[case])]
 
     def trials_of(self, case: int, variant: int) -> range:
-        """Positions of the trials of a variant, by repeat."""
+        """Positions of a variant's trials, by repeat."""
         return range(case * self.per_case + variant, (case + 1) * self.per_case, len(self.variants))
 
     def outcomes_of(self, case: int, variant: int) -> Counter[tuple[int, str]]:
@@ -202,9 +202,9 @@ class CaseGrid:
     # -- searching and sorting -----------------------------------------------------------------------------------------
 
     def mentions(self, store: Store, text: str) -> Bools:
-        """The cases whose id, or the prompt or answer of a trial, contains a text."""
+        """Select the cases whose id, or a prompt or answer of whose trials, contains a text."""
         search = self._searches.pop(text, None) or TextSearch(np.zeros(len(self._outcome), dtype=np.bool_))
-        self._searches[text] = search  # the last one used
+        self._searches[text] = search  # now the most recently used
         if len(self._searches) > _SEARCHES_KEPT:
             del self._searches[next(iter(self._searches))]
         for row, position, matches in store.queries.text_matches(self.run_id, text, search.last_row):
@@ -216,13 +216,13 @@ class CaseGrid:
         return np.asarray(in_id | self._by_case(search.matches).any(axis=(1, 2)))
 
     def id_ranks(self) -> Ints:
-        """The cases' places in the order of their ids."""
+        """Ranks of the cases by id."""
         if self._id_ranks is None:
             self._id_ranks = _ranks(self.ids)
         return self._id_ranks
 
     def tag_ranks(self) -> Ints:
-        """The cases' places in the order of their tags."""
+        """Ranks of the cases by tags."""
         return np.asarray(_ranks([tag_text(tags) for tags in self._tag_sets])[self._tag_set])
 
 
@@ -232,9 +232,9 @@ def _ranks(texts: Sequence[str]) -> Ints:
 
 
 def _mean(values: Floats, axis: int | tuple[int, ...]) -> Floats:
-    known = ~np.isnan(values)
-    count = known.sum(axis=axis)
-    total = np.where(known, values, 0.0).sum(axis=axis)
+    is_number = ~np.isnan(values)
+    count = is_number.sum(axis=axis)
+    total = np.where(is_number, values, 0.0).sum(axis=axis)
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
@@ -247,7 +247,7 @@ def tag_text(tags: Mapping[str, str]) -> str:
 
 
 def natural_order(text: str) -> list[Any]:
-    """A sorting key by which numbers in texts are compared as numbers.
+    """Return a sort key that compares numbers in texts as numbers.
 
     >>> sorted(["c10", "c9", "b", "c09x"], key=natural_order)
     ['b', 'c9', 'c09x', 'c10']

@@ -1,4 +1,4 @@
-"""Which cases of the grid are shown, and in which order: the part of the page's address that says so."""
+"""Selection and order of the cases in the grid, as contained in the page's address."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ _COLUMNS = ("case", "difference", "winner", "tags", "cost", "latency")
 class CaseSelection:
     """Filters and order; empty values select everything, in plan order. Variants are identified by their index."""
 
-    sort: str = ""  # a column, after a minus in descending order
+    sort: str = ""  # a column; with a leading minus, in descending order
     tag: str = ""  # key=value
     status: str = ""
     winner: str = ""
     error: str = ""
-    q: str = ""  # contained in the id, a prompt or an answer
+    q: str = ""  # text to search in ids, prompts and answers
     score: str = ""
 
     @classmethod
@@ -64,7 +64,7 @@ class CaseSelection:
         if grid.score_names:
             _require("score", selection.score, ("", *grid.score_names))
         if selection.tag and "=" not in selection.tag:
-            raise BadInput(f"tag: {selection.tag!r} names no value", "use KEY=VALUE")
+            raise BadInput(f"tag: {selection.tag!r} has no value", "use KEY=VALUE")
         return selection
 
     @property
@@ -80,7 +80,7 @@ class CaseSelection:
         return any((self.tag, self.status, self.winner, self.error, self.q))
 
     def query(self, **changes: object) -> str:
-        """The part of an address that selects this, with changes.
+        """Return the query string of this selection, with changes.
 
         >>> CaseSelection(status="ok", q="a b").query(sort="-cost")
         'sort=-cost&status=ok&q=a+b'
@@ -89,8 +89,8 @@ class CaseSelection:
         return urlencode({name: value for name, value in values.items() if value not in ("", None)})
 
     def toggled(self, column: str) -> str:
-        """The address of the same cases sorted by a column, or in the other direction: the largest first, then the
-        smallest, then in plan order; for texts the other way round."""
+        """Return the query string after a click on a column: largest first, then smallest first, then plan order; texts
+        begin with smallest first."""
         first, second = (column, f"-{column}") if column in ("case", "tags") else (f"-{column}", column)
         return self.query(sort={first: second, second: ""}.get(self.sort, first))
 
@@ -100,7 +100,7 @@ class CaseSelection:
         return self.score or next(iter(grid.score_names), None)
 
     def matching(self, store: Store, grid: CaseGrid) -> Bools:
-        """Which cases are shown, by index."""
+        """Return whether each case is selected, by index."""
         is_shown = grid.has_row
         if self.tag:
             key, _, value = self.tag.partition("=")
@@ -119,14 +119,14 @@ class CaseSelection:
         return is_shown
 
     def order(self, store: Store, grid: CaseGrid) -> Ints:
-        """The indexes of the shown cases in their order. Cases without a value come last, equal ones in plan order."""
-        shown = np.flatnonzero(self.matching(store, grid))
+        """Return the indexes of the selected cases in order. Cases without a value come last; ties keep plan order."""
+        selected = np.flatnonzero(self.matching(store, grid))
         if not self.column:
-            return shown
-        keys = np.asarray(self._keys(grid)[shown], dtype=float)
+            return selected
+        keys = np.asarray(self._keys(grid)[selected], dtype=float)
         is_unknown = np.isnan(keys)
         keys = np.where(is_unknown, 0.0, -keys if self.is_descending else keys)
-        return np.asarray(shown[np.lexsort((keys, is_unknown))])
+        return np.asarray(selected[np.lexsort((keys, is_unknown))])
 
     def _keys(self, grid: CaseGrid) -> Any:
         figures = grid.figures(self.score_of(grid))
@@ -143,5 +143,5 @@ class CaseSelection:
 
 def _require(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        known = ", ".join(choice for choice in choices if choice)
-        raise BadInput(f"{name}: unknown value {value[:100]!r}", f"choose one of {known}" if known else "leave it out")
+        names = ", ".join(choice for choice in choices if choice)
+        raise BadInput(f"{name}: unknown value {value[:100]!r}", f"choose one of {names}" if names else "omit it")

@@ -1,6 +1,6 @@
-"""The rows of the grid that a page shows, and the order that it saw first.
+"""The rows of the grid that a page shows, in the order in which it was loaded.
 
-A page that stays open keeps its order while results arrive: values change in place, and new cases follow at the end.
+An open page keeps its order while results arrive: values change in place, and new cases are added at the end.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from abreast.view.cases.selection import STATUSES, CaseSelection
 GRIDS_KEPT = 4  # runs
 ORDERS_KEPT = 24
 MOST_ROWS = 500  # of one window
-_PLAN = ("planned_trials", "primary_score", "spec")  # with others, as after `abreast rescore`, everything is read again
+_PLAN = ("planned_trials", "primary_score", "spec")  # if they change, as by `abreast rescore`, everything is read again
 _MARKS = {OWN_FAILURE: "failed", INFRASTRUCTURE: "infrastructure"}
 
 
@@ -47,8 +47,8 @@ class CaseCell:
 
     position: int  # of the first repeat
     score: float | None
-    text: str  # the score, or why there is none
-    note: str  # failures, and how many repeats are done
+    text: str  # the score, or why it is missing
+    note: str  # failures, and the number of completed repeats
     look: str  # a CSS class
 
     @property
@@ -91,12 +91,12 @@ class GridColumn:
     title: str
     explanation: str
     sort: str
-    direction: str  # of `aria-sort`
+    direction: str  # value of `aria-sort`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseWindow:
-    """What a page shows of the grid."""
+    """The part of the grid that a page shows."""
 
     run: Mapping[str, Any]
     selection: CaseSelection
@@ -106,10 +106,10 @@ class CaseWindow:
     total: int
     stored: int  # cases of the run with a row
     planned: int
-    order: str  # identifies the order that the page keeps
-    is_signed: bool  # whether a difference says which of two variants is better
+    order: str  # token of the order that the page keeps
+    is_signed: bool  # whether the sign of a difference says which variant is better
     is_outdated: bool  # whether sorting again would change the order
-    filters: dict[str, list[tuple[str, str]]]  # values and titles of each one
+    filters: dict[str, list[tuple[str, str]]]  # values and titles of each filter
 
     @property
     def summary(self) -> str:
@@ -121,7 +121,7 @@ class CaseWindow:
 
 
 class CaseGrids:
-    """The grids of the runs that were looked at last, and the orders that open pages keep."""
+    """The grids of recently viewed runs, and the orders that open pages keep."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -130,7 +130,7 @@ class CaseGrids:
 
     @contextmanager
     def updated(self, store: Store, run: str) -> Iterator[CaseGrid]:
-        """The grid of a run, up to date, for one thread at a time."""
+        """Yield the updated grid of a run, to one thread at a time."""
         meta = store.run(run)
         with self._lock:
             grid = self._grids.pop(meta["run"], None)
@@ -145,21 +145,21 @@ class CaseGrids:
             yield grid
 
     def window(self, store: Store, run: str, query: dict[str, str], first: int, count: int, order: str) -> CaseWindow:
-        """`order` is that of an earlier window of the page, or empty."""
+        """`order` is the token of an earlier window of the page, or empty."""
         with self.updated(store, run) as grid:
             selection = CaseSelection.parse(query, grid)
             current = selection.order(store, grid)
-            kept, token = self._kept_order(current, order)
-            has_changed = not np.array_equal(kept, current)
-            first = max(0, min(first, len(kept) - 1))
-            shown = kept[first : first + min(count, MOST_ROWS)].tolist()
+            page_order, token = self._page_order(current, order)
+            has_changed = not np.array_equal(page_order, current)
+            first = max(0, min(first, len(page_order) - 1))
+            cases = page_order[first : first + min(count, MOST_ROWS)].tolist()
             return CaseWindow(
                 run=grid.run,
                 selection=selection,
                 columns=_columns(grid, selection),
-                rows=list(case_rows(grid, selection, shown, first)),
+                rows=list(case_rows(grid, selection, cases, first)),
                 first=first,
-                total=len(kept),
+                total=len(page_order),
                 stored=int(grid.has_row.sum()),
                 planned=grid.case_count,
                 order=token,
@@ -168,18 +168,18 @@ class CaseGrids:
                 filters=_filters(grid),
             )
 
-    def _kept_order(self, current: Ints, token: str) -> tuple[Ints, str]:
-        """The order that a page keeps, followed by new cases."""
+    def _page_order(self, current: Ints, token: str) -> tuple[Ints, str]:
+        """Return the order that a page keeps, followed by new cases, and its token."""
         with self._lock:
-            kept = self._orders.pop(token, None)
-            if kept is None:
-                kept, token = current, secrets.token_hex(6)
-            elif len(new := current[~np.isin(current, kept)]):
-                kept = np.concatenate([kept, new])
-            self._orders[token] = kept.astype(np.int32)
+            order = self._orders.pop(token, None)
+            if order is None:
+                order, token = current, secrets.token_hex(6)
+            elif len(new := current[~np.isin(current, order)]):
+                order = np.concatenate([order, new])
+            self._orders[token] = order.astype(np.int32)
             while len(self._orders) > ORDERS_KEPT:
                 self._orders.popitem(last=False)
-        return kept, token
+        return order, token
 
 
 def case_rows(grid: CaseGrid, selection: CaseSelection, cases: list[int], first: int = 0) -> Iterator[CaseRow]:
@@ -192,18 +192,18 @@ def case_rows(grid: CaseGrid, selection: CaseSelection, cases: list[int], first:
             case=case,
             id=grid.ids[case],
             cells=[
-                _cell(grid, case, variant, _known(figures.scores[case, variant]), has_scores=score is not None)
+                _cell(grid, case, variant, _number_or_none(figures.scores[case, variant]), has_scores=score is not None)
                 for variant in range(len(grid.variants))
             ],
-            difference=_known(figures.difference[case]),
+            difference=_number_or_none(figures.difference[case]),
             winner={TIE: "tie", NO_WINNER: ""}.get(winner) if winner < 0 else grid.variants[winner],  # type: ignore[arg-type]
             tags=tag_text(grid.tags_of(case)),
-            cost_usd=_known(figures.cost_usd[case]),
-            service_s=_known(figures.service_s[case]),
+            cost_usd=_number_or_none(figures.cost_usd[case]),
+            service_s=_number_or_none(figures.service_s[case]),
         )
 
 
-def _known(value: float) -> float | None:
+def _number_or_none(value: float) -> float | None:
     return None if value != value else float(value)
 
 

@@ -1,4 +1,4 @@
-"""Followers of watched runs. They render the parts of the page that changed, once for all who watch."""
+"""Followers of runs that are being viewed. They render changed parts of the page once for all viewers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from abreast.view.live.run_progress import RunProgress
 from abreast.view.reading import StoreReader
 
 REFRESH_S = 0.25  # between two refreshes of the progress
-CHECK_S = 1.0  # without changes, after this time
-ANALYSIS_SHARE = 0.2  # of the time
+CHECK_S = 1.0  # between two checks without changes
+ANALYSIS_SHARE = 0.2  # of a follower's time
 RETRY_S = 5.0  # after an analysis that failed
-MOST_KEPT = 8  # followers of runs that nobody watches
-KEPT_S = 30.0  # how long the results of a run that nobody watches are kept
+MOST_KEPT = 8  # followers of runs without viewers
+KEPT_S = 30.0  # how long results of a run without viewers are kept
 
 
 class Fragment(NamedTuple):
-    """A part of the page, and how far the rows that it shows had been read."""
+    """A rendered part of the page, and the revision of the rows that it shows."""
 
     html: Markup
     revision: Revision
@@ -43,7 +43,7 @@ class Update(NamedTuple):
 
 def is_newer(revision: Revision, other: Revision) -> bool:
     """Whether a revision includes a row that the other does not."""
-    return any(mine > theirs for mine, theirs in zip(revision, other, strict=True))
+    return any(row > other_row for row, other_row in zip(revision, other, strict=True))
 
 
 class RunFollower:
@@ -73,7 +73,7 @@ class RunFollower:
 
     @contextmanager
     def notifying(self, listener: Callable[[], object]) -> Iterator[None]:
-        """Call the listener, in another thread, when fragments changed."""
+        """Call the listener, from another thread, whenever fragments change."""
         with self._changed:
             self._listeners.add(listener)
         try:
@@ -147,15 +147,15 @@ class RunFollower:
         self._analysis_due = time.monotonic() + max(RETRY_S if self._must_retry else REFRESH_S, took / ANALYSIS_SHARE)
         self._publish(fragments, revision)
 
-    def update_since(self, seen: dict[str, Markup], known: Revision) -> Update:
-        """The fragments that a page has not seen; `known` is how far it had been updated before it connected."""
+    def update_since(self, seen: dict[str, Markup], since: Revision) -> Update:
+        """Return the fragments that a page lacks; `since` is the revision it had before it connected."""
         fragments = self.fragments()
         changed = {}
         for name, fragment in fragments.items():
             has_seen = seen.get(name) == fragment.html
             is_timed = name in sections.TIMED or (name in sections.RESULTS and not self._was_running)
             is_known = (
-                name not in seen and not is_timed and known != Revision() and not is_newer(fragment.revision, known)
+                name not in seen and not is_timed and since != Revision() and not is_newer(fragment.revision, since)
             )
             if not has_seen and not is_known:
                 changed[name] = fragment.html
@@ -167,7 +167,7 @@ class RunFollower:
 
 
 class Followers:
-    """The followers of the runs that are being watched, and for a while of those that were."""
+    """The followers of runs with viewers, and for a while of those that had some."""
 
     def __init__(self, reader: StoreReader, read_only: bool) -> None:
         self._reader, self._read_only = reader, read_only
@@ -177,7 +177,7 @@ class Followers:
         self._expiry: dict[str, asyncio.TimerHandle] = {}
 
     def of(self, run: str) -> RunFollower:
-        """The follower of a run, which is kept for a while."""
+        """Return the follower of a run, which is kept for a while."""
         if run not in self._active:
             self._active[run] = RunFollower(self._reader, self._analyst, run, self._read_only)
             unwatched = [name for name in self._active if name not in self._watchers and name != run]
@@ -186,8 +186,8 @@ class Followers:
         self._expire_later(run)
         return self._active[run]
 
-    async def updates(self, run: str, known: Revision) -> AsyncGenerator[Update | None]:
-        """Yield what a page has not seen yet, whenever something changed; None if nothing did for a while."""
+    async def updates(self, run: str, since: Revision) -> AsyncGenerator[Update | None]:
+        """Yield changed fragments as they change; None if nothing has changed for a while."""
         follower, loop, changed = self.of(run), asyncio.get_running_loop(), asyncio.Event()
         self._watchers[run] = self._watchers.get(run, 0) + 1
         seen: dict[str, Markup] = {}
@@ -201,7 +201,7 @@ class Followers:
                         yield None
                         continue
                     changed.clear()
-                    if (update := follower.update_since(seen, known)).fragments:
+                    if (update := follower.update_since(seen, since)).fragments:
                         yield update
         finally:
             self._watchers[run] -= 1

@@ -1,4 +1,4 @@
-"""The runs of the store with their costs and verdicts, which are computed once and again when rows were added."""
+"""The runs of the store with their costs and verdicts, which are recomputed only if rows were added."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from abreast.report.words.variant_figures import share
 from abreast.store import Store
 from abreast.view.reading import StoreReader
 
-REFRESH_S = 0.5  # between two looks at the store
-SHARE = 0.1  # of the time
-WAIT_S = 1.0  # for a change
+REFRESH_S = 0.5  # between two readings of the store
+SHARE = 0.1  # of the time, spent on reading and analysing
+WAIT_S = 1.0  # for a change in the store
 RETRY_S = 5.0  # after an analysis that failed
 ALIVE_S = 10.0  # between two signs of life to pages
 
-_FAILED = ("failed",)  # the version of a verdict that could not be computed
+_FAILED = ("failed",)  # version of a verdict that could not be computed
 
 
 class VariantOutcome(NamedTuple):
-    """The verdict on one variant, in short."""
+    """The verdict on one variant, abbreviated."""
 
     word: str  # empty if the run compares nothing
     variant: str
@@ -82,10 +82,10 @@ class RunList:
         self._analyst = StoreReader(reader.address, reader.engine, threads=1, name="abreast-verdicts")
         self._reading = threading.Lock()
         self._totals: dict[str, tuple[tuple[object, ...], RunTotals]] = {}
-        self._lock = threading.Lock()  # of the following
+        self._lock = threading.Lock()  # guards the following
         self._verdicts: dict[str, tuple[tuple[object, ...], RunVerdict]] = {}
-        self._due: dict[str, float] = {}  # when a run that is executed may be analysed again
-        self._wanted: dict[str, ListedRun] = {}
+        self._due: dict[str, float] = {}  # when a running run may be analysed again
+        self._queue: dict[str, ListedRun] = {}
         self._is_analysing = False
         self._listeners: set[asyncio.Event] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -93,7 +93,7 @@ class RunList:
         self._problem: Exception | None = None
 
     async def runs(self) -> list[ListedRun]:
-        """All runs, the newest first, as they are now."""
+        """Read all runs, newest first."""
         return await self._reader.read(self._read)
 
     def _read(self, store: Store) -> list[ListedRun]:
@@ -119,9 +119,9 @@ class RunList:
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
-    def want_verdicts(self, runs: Iterable[ListedRun]) -> int:
-        """Compute verdicts that are missing or outdated, the first one first; return how many are missing."""
-        now, missing, wanted = time.monotonic(), set(), {}
+    def request_verdicts(self, runs: Iterable[ListedRun]) -> int:
+        """Compute missing and outdated verdicts, in order; return how many are missing."""
+        now, missing, outdated = time.monotonic(), set(), {}
         with self._lock:
             for run in runs:
                 version, verdict = self._verdicts.get(run.name, ((), None))
@@ -129,9 +129,9 @@ class RunList:
                     missing.add(run.name)
                 is_due = now >= self._due.get(run.name, 0) or not (run.is_running or version == _FAILED)
                 if version != _version_of_verdict(run.state) and is_due:
-                    wanted[run.name] = run
-            self._wanted = wanted | {key: run for key, run in self._wanted.items() if key not in wanted}
-            must_start = bool(self._wanted) and not self._is_analysing
+                    outdated[run.name] = run
+            self._queue = outdated | {key: run for key, run in self._queue.items() if key not in outdated}
+            must_start = bool(self._queue) and not self._is_analysing
             self._is_analysing = self._is_analysing or must_start
         if must_start:
             self._analyst.submit(self._analyse, asyncio.get_running_loop())
@@ -140,16 +140,16 @@ class RunList:
     def _analyse(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
         while True:
             with self._lock:
-                run = next(iter(self._wanted.values()), None)
+                run = next(iter(self._queue.values()), None)
                 if run is None:
                     self._is_analysing = False
                     return
-                self._wanted.pop(run.name)
+                self._queue.pop(run.name)
             began = time.monotonic()
             version, verdict = _version_of_verdict(run.state), RunVerdict()
             try:
                 verdict = _verdict(store, run.name)
-            except Exception as error:  # noqa: BLE001 - the list says so, and looks again
+            except Exception as error:  # noqa: BLE001 - the list shows it, and tries again
                 version, verdict = _FAILED, RunVerdict(note=_problem(error))
             ended = time.monotonic()
             with self._lock:
@@ -161,15 +161,15 @@ class RunList:
                     loop.call_soon_threadsafe(loop.call_later, RETRY_S + 0.1, self._notify)
 
     def with_verdicts(self, runs: Iterable[ListedRun]) -> list[ListedRun]:
-        """The runs with the verdicts that are known by now."""
+        """Return the runs with the verdicts computed so far."""
         with self._lock:
-            known = {name: verdict for name, (_, verdict) in self._verdicts.items()}
-        return [replace(run, verdict=known.get(run.name)) for run in runs]
+            verdicts = {name: verdict for name, (_, verdict) in self._verdicts.items()}
+        return [replace(run, verdict=verdicts.get(run.name)) for run in runs]
 
     # -- pages that stay current -----------------------------------------------------------------------------------
 
     async def updates(self) -> AsyncGenerator[list[ListedRun] | Exception | None]:
-        """Yield the runs at once and whenever something changed, or why they cannot be read; None as a sign of life."""
+        """Yield the runs at once and after each change, or why they cannot be read; None as a sign of life."""
         changed = asyncio.Event()
         self._listeners.add(changed)
         try:
@@ -189,7 +189,7 @@ class RunList:
             self._listeners.discard(changed)
 
     async def _watch(self) -> None:
-        """Look at the store while a page is open."""
+        """Follow the store while a page is open."""
         try:
             await self._follow()
         finally:
@@ -204,13 +204,13 @@ class RunList:
                 runs = await self._watcher.read(self._read)
             except Exception as error:  # noqa: BLE001 - such as a server that cannot be reached: look again
                 problem = error
-            is_due = any(run.is_running for run in runs)  # for a verdict that was put off
+            is_due = any(run.is_running for run in runs)  # a verdict was postponed
             if is_due or runs != self._runs or str(problem) != str(self._problem):
                 self._runs, self._problem = runs, problem
                 self._notify()
             took = time.monotonic() - began
             await asyncio.sleep(max(REFRESH_S, took / SHARE))
-            with suppress(Exception):  # the next look tells
+            with suppress(Exception):  # the next reading reports it
                 await self._watcher.read(_wait_for_change)
 
     def _notify(self) -> None:
@@ -219,7 +219,7 @@ class RunList:
 
     def close(self) -> None:
         with self._lock:
-            self._wanted.clear()
+            self._queue.clear()
         self._watcher.close()
         self._analyst.close()
 

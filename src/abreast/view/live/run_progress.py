@@ -1,4 +1,4 @@
-"""The progress of a run, counted from the rows that were added since the last look."""
+"""The progress of a run, updated from the rows added since the last update."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RunProgress:
             self._set(*row)
 
     def update(self, store: Store, now: float) -> None:
-        """Read what was added since the last update. `now` is in seconds by a monotonic clock."""
+        """Read the rows added since the last update. `now` is in seconds on a monotonic clock."""
         last = store.queries.revision(self._run_id)
         while self.revision.trials < last.trials:
             rows = store.queries.trials_since(self._run_id, str(self.revision))
@@ -72,7 +72,7 @@ class RunProgress:
                 break
             self.revision = self.revision._replace(trials=rows[-1]["seq"])
         if self.revision.events < last.events:
-            self.events = store.queries.events(self._run_id)  # all, because a revision may be older than its rows
+            self.events = store.queries.events(self._run_id)  # all, because a revision may lag behind its rows
         self.revision = last
         if not self._recent or now - self._recent[-1][0] >= 0.2:
             self._recent.append((now, self.executed))
@@ -129,11 +129,11 @@ class RunProgress:
 
     @property
     def cost_usd(self) -> float:
-        """What the trials cost, without reused ones, those that a subscription pays, and retried attempts."""
+        """Cost of the trials, without reused ones, those paid by a subscription, and retried attempts."""
         return float(self._cost.sum())
 
     def rate(self) -> float | None:
-        """Trials per second; None if it is not known yet."""
+        """Trials per second; None if not known yet."""
         if len(self._recent) < 2 or self._recent[-1][0] - self._recent[0][0] < 1.0:
             return None
         (begin, before), (end, after) = self._recent[0], self._recent[-1]

@@ -82,12 +82,12 @@ def progress_sections(
 
 
 def _imported(run: Mapping[str, Any]) -> ImportRecord | None:
-    """The log that the run was imported from; no process can continue such a run."""
+    """Return the log that the run was imported from; no process can continue such a run."""
     return ImportRecord.read(json.loads(run["provenance"]))
 
 
 def _is_paused(events: Sequence[StoredEvent]) -> bool:
-    """Whether the last control of the execution under way paused it."""
+    """Whether the last control of the current execution paused it."""
     for event in reversed(events):
         if event.kind == "control":
             return bool(event.detail["is_paused"])
@@ -111,7 +111,7 @@ def _status_facts(run: Mapping[str, Any]) -> list[str]:
 
 
 def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress) -> list[tuple[str, str]]:
-    """Titles and figures: progress, throughput, in flight, spend and estimated end."""
+    """Return titles and figures: progress, throughput, in flight, spend and estimated end."""
     run_id, rate, is_running = int(run["run_id"]), progress.rate(), run["status"] == RUNNING
     facts = [("trials", f"{progress.done:,} of {run['planned_trials']:,}")]
     if is_running:
@@ -124,14 +124,14 @@ def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress) -> li
     if spent or budget:
         facts.append(("spent", figures.dollars(spent) + (f" of {figures.dollars(budget)}" if budget else "")))
     if is_running and progress.remaining:
-        left = progress.remaining / rate if rate else None
-        ends = "" if left is None else time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + left))
+        seconds = progress.remaining / rate if rate else None
+        ends = "" if seconds is None else time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
         facts.append(("expected end", ends or "unknown"))
     return facts
 
 
 def _budget(run: Mapping[str, Any], events: Sequence[StoredEvent]) -> float | None:
-    """The dollars that the run may spend now."""
+    """Return the dollars that the run may currently spend."""
     budget = (json.loads(run["spec"]).get("limits") or {}).get("budget_usd")
     for event in events:
         value = event.detail.get("value") if event.kind == "control" and event.detail.get("is_applied") else None
@@ -197,7 +197,7 @@ def _verdict(analysis: Analysis, withheld: str, closing: Sequence[Picture] = ())
 
 
 def _scores(analysis: Analysis) -> list[tuple[str, str]]:
-    """The mean score of each variant, without an interval, which would not be valid at every look."""
+    """Return each variant's mean score, without an interval, which would not be valid at every look."""
     return [] if analysis.score_name is None else [(item.name, _score(item)) for item in analysis.variants]
 
 
@@ -215,7 +215,7 @@ def shown_pictures(store: Store, analysis: Analysis) -> list[Picture]:
 
 
 def _pictures(analysis: Analysis, withheld: str) -> dict[str, list[Picture]]:
-    """Pictures by kind; before the run ends, only those that mislead nobody."""
+    """Return pictures by kind; before the run ends, only those that are not misleading."""
     kinds = _CHARTS_WITHOUT_VERDICT if withheld else _INTERIM_CHARTS
     pictures = charts.pictures(analysis).items()
     return {kind: group for kind, group in pictures if kind in kinds or analysis.run["status"] != RUNNING}

@@ -21,14 +21,14 @@ routes = web.RouteTableDef()
 
 @routes.get("/runs/{run}/stream")
 async def stream(request: web.Request) -> web.StreamResponse:
-    """Send the sections of the page that changed.
+    """Send the sections of the page as they change.
 
-    The id of an event is the store's revision up to which the page is complete. A browser that reconnects sends the
-    last one, and gets everything that is newer.
+    The id of an event is the store revision up to which the page is complete. A browser that reconnects sends the last
+    id and gets everything newer.
     """
-    known = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
+    revision = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
     run = await request.app[READER].read(find_run, request.match_info["run"])
-    updates = request.app[FOLLOWERS].updates(run["run"], Revision.parse(known))
+    updates = request.app[FOLLOWERS].updates(run["run"], Revision.parse(revision))
     return await send_events(request, _events(updates))
 
 
@@ -40,7 +40,7 @@ async def _events(updates: AsyncGenerator[Update | None]) -> AsyncGenerator[byte
 
 @routes.post("/runs/{run}/controls")
 async def control(request: web.Request) -> web.Response:
-    """Request a control of the process that executes the run, and return its answer."""
+    """Send a control to the process that executes the run, and return its answer."""
     body = await json_body(request)
     if body.get("action") not in ACTIONS:
         raise BadInput(f"choose one of {', '.join(ACTIONS)}")
@@ -52,5 +52,5 @@ async def control(request: web.Request) -> web.Response:
 
 def _control(store: Store, run: str, action: str, settings: object) -> Control:
     if action == "set" and not (isinstance(settings, list) and all(isinstance(word, str) for word in settings)):
-        raise BadInput("set: names no setting", "use NAME=VALUE, such as parallel=8")
+        raise BadInput("set: missing setting", "use NAME=VALUE, such as parallel=8")
     return control_run(store, run, action, parse_settings(settings) if isinstance(settings, list) else None)

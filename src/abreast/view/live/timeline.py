@@ -1,4 +1,4 @@
-"""What held a run back, as a picture: events of limits, quotas, memory, outages and controls over time."""
+"""Picture of what held a run back: events of limits, quotas, memory, outages and controls over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEIGHT = 26.0
 
 
 def words(event: StoredEvent) -> str:
-    """What happened, in one line."""
+    """Describe an event in one line."""
     text = describe_change(event.kind, event.detail) or _notice(event.kind, event.detail)
     detail = ", ".join(f"{key} {value}" for key, value in event.detail.items() if value is not None)
     return " ".join((text or f"{event.kind.replace('_', ' ')}: {detail}").split())[:400]
@@ -45,13 +45,13 @@ def limit_events(events: Sequence[StoredEvent]) -> list[StoredEvent]:
 
 
 def listed(events: Sequence[StoredEvent]) -> list[tuple[str, str]]:
-    """Time and words of the last events, the newest first."""
+    """Return the times and descriptions of the last events, newest first."""
     last = events[: -LISTED - 1 : -1]
     return [(time.strftime("%H:%M:%S", time.gmtime(event.happened_at)), words(event)) for event in last]
 
 
 def picture(events: Sequence[StoredEvent], begin: float, end: float) -> Picture | None:
-    """The last events on a lane for each kind of limit; None if there are none."""
+    """Draw the last events, with a lane for each kind of limit; None if there are none."""
     drawn = events[-MOST:]
     lanes = [lane for lane in LANES if any(_LANE_OF[event.kind] == lane for event in drawn)]
     if not lanes:

@@ -14,15 +14,15 @@ from abreast.view.cases.window import CaseGrids, CaseWindow
 from abreast.view.context import CASE_GRIDS, READER
 from abreast.view.rendering import render
 
-PAGE_SIZE = 50  # rows that a page begins with
-FIRST_S = 0.3  # how long a page waits for them
+PAGE_SIZE = 50  # initial rows of a page
+FIRST_S = 0.3  # how long a page waits for its initial rows
 _PARTS = ("filters", "head", "rows", "empty")
 
 routes = web.RouteTableDef()
 
 
 async def first_window(request: web.Request, run: str) -> CaseWindow | None:
-    """What the page of a run begins with; None if reading it takes longer than the page should."""
+    """Return the initial rows of a run's page; None if reading them takes too long."""
     grids, first = request.app[CASE_GRIDS], _number(request.query, "from", 0)
     reading = request.app[READER].read(read_window, grids, run, dict(request.query), first, PAGE_SIZE)
     task = asyncio.ensure_future(reading)
@@ -35,7 +35,7 @@ async def first_window(request: web.Request, run: str) -> CaseWindow | None:
 
 @routes.get("/runs/{run}/cases")
 async def window(request: web.Request) -> web.Response:
-    """The rows `from` a number, and the parts of the page that say what is shown, as HTML."""
+    """Answer with the rows from number `from` on, and the parts of the page that depend on the selection, as HTML."""
     query, run = dict(request.query), request.match_info["run"]
     first, count = _number(query, "from", 0), _number(query, "count", PAGE_SIZE)
     body = await request.app[READER].read(

@@ -30,7 +30,7 @@ routes = web.RouteTableDef()
 
 
 def _request(request: web.Request) -> tuple[list[str], float]:
-    """The runs to compare, the first of which is the baseline, and the margin."""
+    """Return the runs to compare, the baseline first, and the margin."""
     names = list(dict.fromkeys(name for name in request.query.getall("runs", []) if name))
     if len(names) < 2:
         raise BadInput("a comparison needs two runs", "select them in the list of runs")
@@ -48,7 +48,7 @@ def _request(request: web.Request) -> tuple[list[str], float]:
 
 @routes.get("/compare")
 async def show(request: web.Request) -> web.Response:
-    """The page, which then loads the result: reading large runs takes seconds."""
+    """Show the page, which then loads the result: reading large runs takes seconds."""
     names, margin = _request(request)
     command = ["abreast", "compare", *names, "--store", request.app[STORE_NAME]]
     command += ["--margin", f"{margin:g}"] if margin else []
@@ -87,7 +87,7 @@ def _compared(store: Store, names: Sequence[str], margin: float) -> dict[str, An
 
 
 def _summary(side: Contender, states: Mapping[str, str]) -> VariantSummary:
-    """The figures of a contender, without the scores of a run that is executed: their intervals allow only one look."""
+    """Return the figures of a contender, without the scores of a running run: their intervals allow only one look."""
     return replace(side.summary, scores={}) if states.get(side.run) == RUNNING else side.summary
 
 
@@ -107,7 +107,7 @@ def _picture(items: Sequence[AcrossRuns], margin: float) -> Picture | None:
 
 @routes.get("/compare/answers")
 async def answers(request: web.Request) -> web.Response:
-    """The answers of two runs to one case."""
+    """Show the answers of two runs to one case."""
     runs, variants = request.query.getall("runs", []), request.query.getall("variant", [])
     if len(runs) != 2 or len(variants) != 2:
         raise BadInput("two runs, each with a variant, are needed")

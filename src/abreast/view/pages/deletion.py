@@ -1,4 +1,4 @@
-"""Deletion of runs: what would go, and deleting it."""
+"""Deletion of runs: the dialog, and the deletion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ routes = web.RouteTableDef()
 
 @routes.get("/deletion")
 async def ask(request: web.Request) -> web.Response:
-    """The question of the dialog."""
+    """Show the question of the dialog."""
     runs = await request.app[READER].read(_described, request.query.getall("runs", []))
     return html(request, "deletion.html.j2", runs=runs, active=[run["run"] for run in runs if run["is_active"]])
 

@@ -1,4 +1,4 @@
-"""What a page shows, as files: the filtered grid as CSV, and each chart as SVG."""
+"""Downloads: the filtered grid as CSV, and each chart as SVG."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ routes = web.RouteTableDef()
 
 @routes.get("/runs/{run}/cases.csv")
 async def grid_as_csv(request: web.Request) -> web.Response:
-    """All rows that the filters select, in the order of the page."""
+    """Send all rows that the filters select, in the order of the page."""
     run = request.match_info["run"]
     text = await request.app[READER].read(as_csv, request.app[CASE_GRIDS], run, dict(request.query))
     return _file(text, "text/csv", f"{run}-cases.csv")
@@ -71,5 +71,5 @@ def as_svg(store: Store, run: str, name: str) -> str:
     for picture in pictures:
         if picture.name == name:
             return charts.as_file(analysis, picture).svg
-    shown = ", ".join(picture.name for picture in pictures)
-    raise StoreError(f"the page shows no chart named {name[:100]!r}", f"choose one of {shown}" if shown else "")
+    names = ", ".join(picture.name for picture in pictures)
+    raise StoreError(f"the page shows no chart named {name[:100]!r}", f"choose one of {names}" if names else "")

@@ -41,7 +41,7 @@ def _values(store: Store, name: str, by: str, with_names: bool, item: int | None
 
 
 def _of_case(source: LabelSource, with_names: bool, item: int | None) -> dict[str, Any]:
-    """The values of a case; `item` counts from 1."""
+    """Return the template's values for a case; `item` counts from 1."""
     with_names = with_names and not source.is_sample
     index = source.next_open(-1) if item is None else min(item, source.total) - 1
     if index is None and source.total:
@@ -73,7 +73,7 @@ def _of_case(source: LabelSource, with_names: bool, item: int | None) -> dict[st
 
 @routes.post("/runs/{run}/labels")
 async def label(request: web.Request) -> web.Response:
-    """Store a label; answer with the case as it is now, and where to go on if it is complete."""
+    """Store a label; answer with the updated case, and the next one if it is complete."""
     body = await json_body(request)
     item, note = body.get("item"), body.get("note")
     if not isinstance(item, int) or isinstance(item, bool) or item < 1:
@@ -89,7 +89,7 @@ async def label(request: web.Request) -> web.Response:
         str(body.get("value", "")),
         note if isinstance(note, str) else None,
     )
-    is_complete = values["item"] is not None and not values["item"].left
+    is_complete = values["item"] is not None and not values["item"].open_questions
     return web.json_response(
         {
             "html": render("labels/item.html.j2", read_only=request.app[READ_ONLY], **values),
@@ -112,7 +112,7 @@ def _label(
 ) -> dict[str, Any]:
     source = open_source(store, store.run(name)["run"], by)
     if item > source.total:
-        raise BadInput(f"there are {source.total} cases to label, no number {item}")
+        raise BadInput(f"no case {item}: there are {source.total} cases to label")
     with_names = with_names and not source.is_sample
     answers = source.item(item - 1, with_names).answers
     answer = next((answer for answer in answers if answer.token == token), None)

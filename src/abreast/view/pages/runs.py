@@ -24,7 +24,7 @@ VERDICTS = ("better", "worse", "equivalent", "not worse", "inconclusive", "no co
 STATUSES = ("running", "complete", "stopped_early", "incomplete")
 
 Key = Callable[[ListedRun], Any]
-_COLUMNS: dict[str, tuple[str, Key]] = {  # title and sort key; None is last
+_COLUMNS: dict[str, tuple[str, Key]] = {  # title and sort key; None sorts last
     "run": ("run", lambda run: run.name),
     "experiment": ("experiment", lambda run: (run.state["experiment"], run.state["run_id"])),
     "status": ("status", lambda run: STATUSES.index(run.state["status"]) if run.state["status"] in STATUSES else 9),
@@ -40,14 +40,14 @@ routes = web.RouteTableDef()
 
 
 def _largest(run: ListedRun) -> float | None:
-    """The estimate of the best variant that is compared."""
+    """Return the estimate of the best compared variant."""
     outcomes = run.verdict.outcomes if run.verdict else ()
     return max((item.estimate for item in outcomes if item.word and item.estimate is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class RunChoice:
-    """Which runs are listed and in which order, as in the address of the page."""
+    """Filters and order of the list, as contained in the page's address."""
 
     text: str = ""
     experiment: str = ""
@@ -67,7 +67,7 @@ class RunChoice:
         return cls(**values, page=int(page))
 
     def query(self, **changes: object) -> str:
-        """The choice with changes as the query of an address; the page goes back to the first."""
+        """Return the query string of this choice with changes, on the first page."""
         values = {name: getattr(self, name) for name in ("text", "experiment", "status", "verdict", "sort")} | changes
         if values["sort"] == DEFAULT_SORT:
             del values["sort"]
@@ -94,8 +94,8 @@ class RunChoice:
 
     def ordered(self, runs: Sequence[ListedRun]) -> list[ListedRun]:
         is_descending, (_, key) = self.sort.startswith("-"), _COLUMNS[self.sort.removeprefix("-")]
-        known = [run for run in runs if key(run) is not None]
-        return sorted(known, key=key, reverse=is_descending) + [run for run in runs if key(run) is None]
+        sortable = [run for run in runs if key(run) is not None]
+        return sorted(sortable, key=key, reverse=is_descending) + [run for run in runs if key(run) is None]
 
 
 @routes.get("/")
@@ -116,7 +116,7 @@ async def show(request: web.Request) -> web.Response:
 
 @routes.get("/stream")
 async def stream(request: web.Request) -> web.StreamResponse:
-    """Send the list whenever it changed. Every event is complete, so that a page that reconnects misses nothing."""
+    """Send the list whenever it changes. Every event is complete, so a page that reconnects misses nothing."""
     choice, run_list = RunChoice.parse(request.query), request.app[RUN_LIST]
     return await send_events(request, _events(run_list, choice))
 
@@ -134,13 +134,13 @@ async def _events(run_list: RunList, choice: RunChoice) -> AsyncGenerator[bytes]
 
 
 def _listing(run_list: RunList, choice: RunChoice, runs: list[ListedRun]) -> Markup:
-    """The rows of a page of the list."""
+    """Render the rows of one page of the list."""
     chosen = [run for run in runs if choice.accepts(run)]
     ordered = choice.ordered(chosen)
     pages = max(1, -(-len(ordered) // PAGE))
     page = min(choice.page, pages)
     rows = ordered[(page - 1) * PAGE : page * PAGE]
-    missing = run_list.want_verdicts([*rows, *runs] if choice.needs_verdicts else rows)
+    missing = run_list.request_verdicts([*rows, *runs] if choice.needs_verdicts else rows)
     template = environment().get_template("sections/listing.html.j2")
     return Markup(
         template.render(

@@ -1,4 +1,4 @@
-"""The page of one trial. With `?panel=1` only its content, for the panel over the page of the run."""
+"""The page of one trial. `?panel=1` returns only its content, for the panel on the page of the run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _details(store: Store, run: str, position: int, opposite: str | None) -> dic
 
 @routes.get(TRIAL + "/conversation")
 async def show_conversation(request: web.Request) -> web.Response:
-    """The conversation of a large response, as part of the page."""
+    """Answer with the conversation of a large response, as a part of the page."""
     turns = await request.app[READER].read(_conversation, *_place(request))
     return html(request, "trial/conversation.html.j2", conversation=turns)
 
@@ -54,7 +54,7 @@ def _conversation(store: Store, run: str, position: int) -> Any:
 
 @routes.get(TRIAL + "/texts/{name:.+}")
 async def show_text(request: web.Request) -> web.StreamResponse:
-    """A text: the next piece as JSON, or with `?as=text` or `?as=file` as a whole. Browsers never execute it."""
+    """Send a text: its next piece as JSON, or all of it with `?as=text` or `?as=file`. Browsers never execute it."""
     reader, name = request.app[READER], request.match_info["name"]
     run_id, position, title = await reader.read(_owner, *_place(request))
     form = request.query.get("as")
@@ -80,7 +80,7 @@ async def show_text(request: web.Request) -> web.StreamResponse:
 
 
 def _owner(store: Store, run: str, position: int) -> tuple[int, int, str]:
-    """Number of the run, position, and a title for files."""
+    """Return the id of the run, the position, and a title for files."""
     place = TrialPlace.find(store, run, position)
     trial = place.trial
     return place.run_id, position, f"{trial['case_id']}-{place.name(trial['variant'], trial['repeat'])}"
@@ -91,7 +91,7 @@ def _owner(store: Store, run: str, position: int) -> tuple[int, int, str]:
 
 @routes.post(TRIAL + "/label")
 async def label(request: web.Request) -> web.Response:
-    """Store a label; answer with the opinions as they are now."""
+    """Store a label; answer with the updated opinions."""
     body = await json_body(request)
     opinion, note = str(body.get("opinion", "")), str(body.get("note", ""))
     values = await request.app[READER].read(_label, *_place(request), opinion, author(body.get("by")), note)
@@ -106,6 +106,6 @@ def _label(store: Store, run: str, position: int, opinion: str, by: str, note: s
 
 
 def author(name: object) -> str:
-    """Who labels: the name that was given, else the account of the server."""
+    """Return the name of the labeller, by default the server's account."""
     text = " ".join(printable(name).split())[:LONGEST_AUTHOR] if isinstance(name, str) else ""
     return text or account_name()

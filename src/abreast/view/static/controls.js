@@ -1,4 +1,4 @@
-// Pause, resume, stop, retry and other limits of the run. Events are delegated: the buttons are replaced by updates.
+// Controls of the run: pause, resume, stop, retry, settings. Events are delegated, because updates replace the buttons.
 
 import { announce, post } from "./requests.js";
 

@@ -1,4 +1,4 @@
-// The filters of the grid: the part of the address that says which cases are shown, and the form.
+// The filters of the grid: their form, and their part of the address.
 
 import { morph } from "./morph.js";
 
@@ -15,7 +15,7 @@ export function setFilters(form, query) {
   for (const name of NAMES) if (form.elements[name]) form.elements[name].value = values.get(name) ?? "";
 }
 
-// Adds choices that the run has got since. What the user is typing stays.
+// Adds choices that the run has gained since, and keeps what the user is typing.
 export function showFilters(form, html) {
   if (form.source === html) return;
   form.source = html;

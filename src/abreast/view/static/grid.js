@@ -102,15 +102,15 @@ function apply(answer, range) {
   fit();
 }
 
-// The first column stays when the others scroll sideways; elsewhere that would only slow down scrolling.
+// Fixes the first column only if the others scroll sideways; otherwise it would slow down scrolling.
 function fit() {
   grid.classList.toggle("sideways", grid.scrollWidth > grid.clientWidth);
 }
 
 // -- loading ---------------------------------------------------------------------------------------------------------
 
-// The rows to have: the visible ones and more, above all in the direction of scrolling.
-function wanted() {
+// Returns the range of rows to hold: the visible ones and more, mostly in the direction of scrolling.
+function rangeToHold() {
   const { first, count } = visible();
   const from = Math.max(0, first - Math.ceil(count * (direction < 0 ? 2 : 1)));
   return [from, Math.min(order ? reachable() : Infinity, from + 4 * count)];
@@ -119,7 +119,7 @@ function wanted() {
 async function load(isRefresh = false) {
   loading?.abort();
   const request = (loading = new AbortController());
-  const range = wanted();
+  const range = rangeToHold();
   let [from, to] = range;
   while (!isRefresh && order && from < to && rows.has(from)) from += 1;
   while (!isRefresh && order && from < to && rows.has(to - 1)) to -= 1;
@@ -280,7 +280,7 @@ function wire() {
   if (!rows.size) load();
 }
 
-// The rows with which the page was rendered.
+// Takes over the rows that the page was rendered with.
 function adopt() {
   for (const row of body.children) rows.set(Number(row.getAttribute("aria-rowindex")) - 2, row);
   if (!rows.size) return;

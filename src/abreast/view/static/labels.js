@@ -10,8 +10,8 @@ problem.className = "flag";
 problem.setAttribute("role", "alert");
 problem.hidden = true;
 root?.after(problem);
-let isBusy = false; // a label is being stored or a case loaded: keys would act on the old one
-let chosen = null; // the token and dimension of the question that keys answer, if somebody chose one
+let isBusy = false; // a label is being stored or a case loaded: keys would act on the previous case
+let chosen = null; // the token and dimension of the question that keys answer, if one was chosen
 
 function questions() {
   return [...root.querySelectorAll("form[data-token]")];

@@ -9,9 +9,9 @@ export function morph(element, html) {
 
 function morphChildren(element, fresh) {
   if (element.hasAttribute("data-keep")) return;
-  const wanted = [...fresh.childNodes];
-  const moved = keyed(element, wanted);
-  wanted.forEach((node, index) => {
+  const newNodes = [...fresh.childNodes];
+  const moved = keepByKey(element, newNodes);
+  newNodes.forEach((node, index) => {
     const current = element.childNodes[index];
     const own = moved.get(node.dataset?.key);
     if (own && own !== current) element.insertBefore(own, current);
@@ -20,12 +20,12 @@ function morphChildren(element, fresh) {
     else if (isSame(current, node)) morphNode(current, node);
     else current.replaceWith(document.importNode(node, true));
   });
-  while (element.childNodes.length > wanted.length) element.lastChild.remove();
+  while (element.childNodes.length > newNodes.length) element.lastChild.remove();
 }
 
-// The children that stay, by their key. Those that go are removed first, so that the others need not move.
-function keyed(element, wanted) {
-  const keys = new Set(wanted.map((node) => node.dataset?.key).filter(Boolean));
+// Returns the children to keep, by key. Removes the others first, so that these need not move.
+function keepByKey(element, newNodes) {
+  const keys = new Set(newNodes.map((node) => node.dataset?.key).filter(Boolean));
   const stay = new Map();
   for (const child of [...element.children]) {
     const { key } = child.dataset;

@@ -1,4 +1,4 @@
-// The panel with one trial over the page of a run. Which trial is open is part of the address: `trial=POSITION`.
+// The panel with one trial over the page of a run. The address contains the open trial: `trial=POSITION`.
 
 import { morph } from "./morph.js";
 import { get } from "./requests.js";
@@ -7,9 +7,9 @@ import { wireTrial } from "./trial.js";
 const dialog = document.getElementById("trial-panel");
 const content = dialog.querySelector("[data-part=content]");
 const base = document.getElementById("cases").dataset.cases.replace(/cases$/, "trials");
-let shown = null;
+let displayed = null;
 
-function wanted() {
+function readPosition() {
   const position = new URLSearchParams(location.search).get("trial") ?? "";
   return /^\d+$/.test(position) ? position : null;
 }
@@ -17,13 +17,13 @@ function wanted() {
 export function openTrial(position) {
   const url = new URL(location.href);
   url.searchParams.set("trial", position);
-  const isNew = wanted() === null;
+  const isNew = readPosition() === null;
   history[isNew ? "pushState" : "replaceState"]({ panel: isNew || history.state?.panel === true }, "", url);
   follow();
 }
 
 function close() {
-  if (wanted() === null) return;
+  if (readPosition() === null) return;
   if (history.state?.panel) {
     history.back();
     return;
@@ -35,9 +35,9 @@ function close() {
 }
 
 async function follow() {
-  const position = wanted();
-  if (position === shown) return;
-  shown = position;
+  const position = readPosition();
+  if (position === displayed) return;
+  displayed = position;
   if (position === null) {
     dialog.close();
     content.replaceChildren();
@@ -53,7 +53,7 @@ async function follow() {
   } catch (error) {
     root.textContent = error.message;
   }
-  if (shown !== position) return;
+  if (displayed !== position) return;
   content.removeAttribute("aria-busy");
   content.replaceChildren(root);
   content.scrollTop = 0;

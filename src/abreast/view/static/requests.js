@@ -1,4 +1,4 @@
-// Requests to the server, and what screen readers are told.
+// Requests to the server, and announcements to screen readers.
 
 async function send(path, options) {
   let response;

@@ -4,7 +4,7 @@ import { morph } from "./morph.js";
 import { announce, get, post } from "./requests.js";
 
 const BLOCK = 20_000; // characters
-const AUTHOR = "abreast-label-author"; // in the browser's storage: who labels
+const AUTHOR = "abreast-label-author"; // the labeller's name in the browser's storage
 
 export function author() {
   try {
@@ -18,7 +18,7 @@ export function rememberAuthor(name) {
   try {
     localStorage.setItem(AUTHOR, name);
   } catch {
-    // without storage, the account of the server labels
+    // without storage, labels are attributed to the server's account
   }
 }
 
@@ -41,22 +41,22 @@ async function showMore(button) {
   const line = button.closest("[data-text]");
   const text = line.parentElement.querySelector("pre");
   const isAll = button.dataset.more === "all";
-  const shown = line.querySelector("[data-shown]");
-  for (const each of line.querySelectorAll("button")) each.disabled = true;
+  const progress = line.querySelector("[data-shown]");
+  for (const control of line.querySelectorAll("button")) control.disabled = true;
   try {
     do {
       const piece = JSON.parse(await get(`${line.dataset.text}?from=${line.dataset.next}`));
       text.append(blocks(piece.text));
       line.dataset.next = piece.next ?? "";
       const share = piece.next === null ? 1 : piece.next / piece.size;
-      shown.textContent = `${Math.floor(share * 100)} % shown`;
+      progress.textContent = `${Math.floor(share * 100)} % shown`;
     } while (isAll && line.dataset.next && line.isConnected);
   } catch (error) {
-    shown.textContent = error.message;
+    progress.textContent = error.message;
   }
-  for (const each of line.querySelectorAll("button")) {
-    each.disabled = false;
-    each.hidden = !line.dataset.next;
+  for (const control of line.querySelectorAll("button")) {
+    control.disabled = false;
+    control.hidden = !line.dataset.next;
   }
 }
 

@@ -1,4 +1,4 @@
-"""Turns in the output of agents, which print one event per line."""
+"""Turns in the output of agents that print one event per line."""
 
 from __future__ import annotations
 

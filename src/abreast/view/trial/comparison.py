@@ -1,4 +1,4 @@
-"""The answers and code changes of a trial next to those of another variant."""
+"""A trial's answer and code changes next to those of another variant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from abreast.view.trial.place import TrialPlace
 
 
 def comparison(place: TrialPlace, opposite: str | None) -> CaseAnswers | None:
-    """The answers and code changes of two variants side by side, the baseline or earlier one first; None if only one
-    variant has been executed."""
+    """Return the answers and code changes of two variants, the baseline or earlier one first; None if only one variant
+    has been executed."""
     names = [variant.name for variant in place.variants]
     if opposite is None:
         baseline = place.run["baseline"]

@@ -1,7 +1,6 @@
 """The conversation in the raw output of an agent or an API.
 
-Formats are recognised by their content; of what is not recognised nothing is shown here, because the page has it as
-stored, too.
+Formats are recognised by their content. Unrecognised output is omitted here, because the page also has it as stored.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from abreast.view.trial.turns import Turn, TurnList, cut
 
 
 def turns(raw: str, prompt: str = "") -> list[Turn]:
-    """The conversation in a raw response; empty if its format is unknown."""
+    """Return the turns in a raw response; empty if its format is unknown."""
     try:
         answer = _turns(raw)
     except RecursionError:  # JSON that is nested too deeply

@@ -1,4 +1,4 @@
-"""Everything that the page of a trial shows, read from the store."""
+"""The content of a trial's page, read from the store."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from abreast.view.trial.turns import Turn
 
 TITLES = {"prompt": "Prompt", "expected": "Expected", "answer": "Answer"}
 MOST_ARTIFACTS = 200
-MOST_PARSED = 4_000_000  # bytes of a raw response
-MOST_AT_ONCE = 400_000  # bytes of a raw response whose conversation the page itself has
+MOST_PARSED = 4_000_000  # bytes of a raw response; no conversation is shown for larger ones
+MOST_AT_ONCE = 400_000  # bytes of a raw response; the conversation in larger ones is loaded on demand
 JUDGE_TEXT = 8_000  # bytes of each question and reply of a judge
 MOST_REPEATS = 50  # columns in the table of the other trials
 
 
 class Cell(NamedTuple):
-    """A trial in the table of the case; no path if it is not stored."""
+    """A trial in the table of its case; without a path if it is not stored."""
 
     words: str
     path: str
@@ -50,7 +50,7 @@ class Opinion(NamedTuple):
 
 
 def details(place: TrialPlace, opposite: str | None) -> dict[str, Any]:
-    """The values of the template."""
+    """Return the values for the template."""
     store, trial, run_id, position = place.store, place.trial, place.run_id, place.position
     before, after = store.queries.neighbours(run_id, position)
     parts = {name: read_first(store, run_id, position, name) for name in TITLES}
@@ -82,7 +82,7 @@ def details(place: TrialPlace, opposite: str | None) -> dict[str, Any]:
 
 
 def text(place: TrialPlace, part: TextPart | None) -> dict[str, Any] | None:
-    """A text for the template: its beginning, and where the rest is."""
+    """Return a text for the template: its beginning, and where the rest is."""
     if part is None:
         return None
     path = place.path("texts", part.name)
@@ -94,7 +94,7 @@ def _figure(picture: Picture | None) -> dict[str, Any] | None:
 
 
 def _figures(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Tokens, cost and times, as far as they are known."""
+    """Return tokens, cost and times, as far as known."""
     names = {"input": "input", "output": "output", "cache_read": "read from the cache", "cache_write": "cache writes"}
     names["reasoning"] = "of them reasoning"
     figures = [
@@ -114,7 +114,7 @@ def _figures(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) ->
 
 
 def _facts(place: TrialPlace) -> list[tuple[str, str, str]]:
-    """Names and values, each with a link or none."""
+    """Return names and values, each with a link or an empty text."""
     trial = place.trial
     facts = [("target", str(trial["target"]), ""), ("model", str(trial["model"] or ""), "")]
     facts += [("tags", ", ".join(f"{key} {value}" for key, value in trial["tags"].items()), "")]
@@ -129,7 +129,7 @@ def _facts(place: TrialPlace) -> list[tuple[str, str, str]]:
 
 
 def _table(place: TrialPlace) -> dict[str, Any]:
-    """The trials of the case: variants and repeats."""
+    """Return the table of the case's trials: variants and repeats."""
     stored = {
         row["position"]: row
         for row in place.store.queries.trials_between(place.run_id, place.of_case, place.run["primary_score"])
@@ -165,7 +165,7 @@ def _artifacts(place: TrialPlace) -> list[dict[str, str]]:
 
 
 def opinions(place: TrialPlace) -> dict[str, Any]:
-    """Scores, labels and what judges replied."""
+    """Return scores, labels and replies of judges."""
     queries = place.store.queries
     labels = queries.labelled_names(place.run_id, place.position)
     items = []
@@ -196,7 +196,7 @@ def opinions(place: TrialPlace) -> dict[str, Any]:
 
 
 def conversation(place: TrialPlace, most: int) -> list[Turn]:
-    """The turns in the raw response; none if it has more than `most` bytes, or another format."""
+    """Return the turns in the raw response; none if it exceeds `most` bytes or has an unknown format."""
     size = place.trial["sizes"]["raw_response"] or 0
     if not size or size > most:
         return []
@@ -204,4 +204,4 @@ def conversation(place: TrialPlace, most: int) -> list[Turn]:
     prompt = read_part(place.store, place.run_id, place.position, "prompt", 0, 64_000)
     result = turns(raw.text if raw else "", prompt.text if prompt else "")
     has_calls = any(turn.kind != "message" for turn in result)
-    return result if has_calls or len(result) > 2 else []  # else the page has both messages above
+    return result if has_calls or len(result) > 2 else []  # else the page shows both messages above

@@ -1,4 +1,4 @@
-"""Turns in messages of the APIs of OpenAI and Anthropic, and of tools that follow them."""
+"""Turns in messages of the OpenAI and Anthropic APIs, and of tools that use their formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abreast.view.trial.turns import IMAGE, Turn, TurnList, cut, readable
 
 
 def add_messages(calls: TurnList, messages: list[Mapping[str, Any]]) -> None:
-    """Messages of the APIs of OpenAI or Anthropic, and of tools that follow them."""
+    """Add messages in the format of the OpenAI or Anthropic API."""
     for message in messages:
         role = str(message.get("role") or "assistant")
         if thought := message.get("reasoning_content") or message.get("reasoning"):
@@ -32,7 +32,7 @@ def add_messages(calls: TurnList, messages: list[Mapping[str, Any]]) -> None:
 
 
 def _add_part(calls: TurnList, role: str, part: Mapping[str, Any]) -> None:
-    """A part of a message in the format of Anthropic, or of Claude Code."""
+    """Add a part of a message in the format of Anthropic or Claude Code."""
     kind = part.get("type")
     if kind in ("text", "output_text", "input_text") and part.get("text"):
         calls.add(Turn(kind="message", role=role, text=readable(part["text"])))
@@ -49,7 +49,7 @@ def _add_part(calls: TurnList, role: str, part: Mapping[str, Any]) -> None:
 
 
 def add_response_item(calls: TurnList, item: Mapping[str, Any]) -> None:
-    """An item of OpenAI's Responses API."""
+    """Add an item of OpenAI's Responses API."""
     kind = str(item.get("type"))
     if kind == "message":
         for part in mappings(item.get("content")):

@@ -51,7 +51,7 @@ class TrialPlace:
         return range(first, first + per_case)
 
     def at(self, variant: int, repeat: int) -> int:
-        """The position of a trial of the same case."""
+        """Return the position of a trial of the same case."""
         return self.of_case.start + repeat * len(self.variants) + variant
 
     def name(self, variant: int, repeat: int) -> str:

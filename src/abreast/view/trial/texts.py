@@ -1,4 +1,4 @@
-"""The texts of a trial, which may be large: the page has their beginnings, and reads more on demand."""
+"""The texts of a trial, which may be large: the page contains their beginnings, and loads more on demand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from abreast.view.reading import StoreReader
 FIRST = 16_000  # bytes on the page itself
 PIECE = 250_000  # bytes that are read on demand
 DOWNLOADED = 4_000_000  # bytes read at a time for a file
-FORMATTED = 64_000  # bytes of JSON that is laid out for people
-ARTIFACT = "artifact:"  # begins the name of an artifact's text
+FORMATTED = 64_000  # bytes; shorter JSON is indented
+ARTIFACT = "artifact:"  # prefix of the name of an artifact's text
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A part of a text; `next` is where the rest begins, in bytes, None at the end."""
+    """A part of a text. `next` is the byte at which the rest begins, None at the end."""
 
     name: str
     text: str
@@ -30,7 +30,7 @@ class TextPart:
 
 
 def read_piece(store: Store, run_id: int, position: int, name: str, start: int, most: int) -> TextPiece | None:
-    """Some bytes of a text or an artifact as stored; None if there is no such text."""
+    """Read bytes of a text or an artifact as stored; None if there is no such text."""
     if name in TEXTS:
         return store.queries.trial_text(run_id, position, name, start, most)
     if name.startswith(ARTIFACT):
@@ -39,7 +39,7 @@ def read_piece(store: Store, run_id: int, position: int, name: str, start: int, 
 
 
 def read_part(store: Store, run_id: int, position: int, name: str, start: int, most: int) -> TextPart | None:
-    """A part of a text that ends between two characters."""
+    """Read a part of a text that ends between two characters."""
     piece = read_piece(store, run_id, position, name, start, most)
     if piece is None:
         return None
@@ -51,7 +51,7 @@ def read_part(store: Store, run_id: int, position: int, name: str, start: int, m
 
 
 def _boundary(content: bytes) -> int:
-    """Where the last character begins that may be incomplete; UTF-8 has at most four bytes.
+    """Return where a last, possibly incomplete, character begins; UTF-8 has at most four bytes per character.
 
     >>> _boundary("aé".encode()[:2]), _boundary(b"ab")
     (1, 1)
@@ -63,7 +63,7 @@ def _boundary(content: bytes) -> int:
 
 
 def read_first(store: Store, run_id: int, position: int, name: str) -> TextPart | None:
-    """The beginning of a text; short JSON is laid out for people, and a JSON text is shown as that text."""
+    """Read the beginning of a text; short JSON is indented, and a JSON string is unquoted."""
     if name not in ("expected", "data"):
         return read_part(store, run_id, position, name, 0, FIRST)
     part = read_part(store, run_id, position, name, 0, FORMATTED)
@@ -78,7 +78,7 @@ def read_first(store: Store, run_id: int, position: int, name: str) -> TextPart 
 
 
 async def stream(reader: StoreReader, run_id: int, position: int, name: str) -> AsyncIterator[bytes]:
-    """A text exactly as stored."""
+    """Yield a text exactly as stored."""
     start = 0
     while True:
         piece = await reader.read(read_piece, run_id, position, name, start, DOWNLOADED)

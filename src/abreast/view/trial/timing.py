@@ -1,4 +1,4 @@
-"""Where the time of a trial went, as a picture: waiting for its start, attempts, back-off, and service."""
+"""Picture of where a trial's time went: waiting for its start, attempts, back-off, and service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from abreast.report.charts.drawing import Drawing, Picture, Scale, fitted, steps, wide
 from abreast.text import many
 
-MOST_ATTEMPTS = 12  # drawn; of more, the first and the last ones
+MOST_ATTEMPTS = 12  # drawn; if there are more, the first and the last ones
 _STEP = 28.0
 _SHORTEST = 2.0  # pixels of a bar
 
@@ -40,7 +40,7 @@ def in_seconds(value: float) -> str:
 
 
 def spans(trial: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> list[TimeSpan]:
-    """What happened one after the other; empty for a trial that was not executed here."""
+    """Return consecutive spans; empty for a trial that this run did not execute."""
     service = trial["service_s"]
     if trial["reused_from"] or trial["started_at"] is None or service is None or not trial["attempts"]:
         return []

@@ -21,14 +21,14 @@ class Turn:
     role: str = "assistant"
     text: str = ""
     tool: str = ""
-    result: str | None = None  # None: none is known
+    result: str | None = None  # None: unknown
     is_failed: bool = False
     detail: str = ""  # such as an exit code
     id: str = ""
 
     @property
     def summary(self) -> str:
-        """The beginning of the arguments of a call, on one line."""
+        """The beginning of a call's arguments, on one line."""
         value = parsed(self.text)
         if isinstance(value, Mapping):
             texts = [part for part in value.values() if isinstance(part, str) and part.strip()]
@@ -41,7 +41,7 @@ def cut(text: str) -> str:
 
 
 def readable(value: Any) -> str:
-    """A value as text: itself, the texts of a list of parts, or JSON."""
+    """Convert a value to text: itself, the texts of a list of parts, or JSON."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def _part_text(part: Mapping[str, Any]) -> str:
 
 
 class TurnList:
-    """Adds the results of calls to their turns."""
+    """Turns; adds the results of calls to the turns of the calls."""
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
@@ -82,7 +82,7 @@ class TurnList:
 
 
 def arguments_text(value: Any) -> str:
-    """The arguments of a call, with one line for each."""
+    """Format the arguments of a call, one per line."""
     if isinstance(value, str) and isinstance(fields := parsed(value), Mapping):
         value = fields
     return readable(value)

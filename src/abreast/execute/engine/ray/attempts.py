@@ -1,4 +1,4 @@
-"""The driver's attempts in flight: those that wait for a runner, and those that runners have leases for."""
+"""The driver's attempts in flight: waiting for a runner, or leased to one."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class PendingAttempt:
 
     job: Job
     carried: Any = None  # the workspace state that it continues from
-    group: WarmUpGroup | None = None  # of a warm-up on several nodes
+    group: WarmUpGroup | None = None  # if it is one of a warm-up on several nodes
 
 
 class Attempts:
-    """Attempts by ticket. Completes each of them once, whatever happens to the runners that have it."""
+    """Attempts by ticket. Completes each exactly once, whatever happens to its runner."""
 
     def __init__(self, complete: Complete) -> None:
         self.leases: Leases[NodeRunner] = Leases()
@@ -43,7 +43,7 @@ class Attempts:
         return self._attempts[ticket]
 
     def queue(self, attempt: PendingAttempt) -> None:
-        """Let an attempt wait for a runner."""
+        """Add an attempt to the backlog."""
         self.backlog.append(self._add(attempt))
 
     def take_backlog(self) -> deque[int]:
@@ -63,11 +63,11 @@ class Attempts:
         return ticket
 
     def start_of(self, ticket: int, lease: int, runner: NodeRunner) -> Start:
-        """The message that starts an attempt on a runner."""
+        """Return the message that starts an attempt on a runner."""
         attempt = self._attempts[ticket]
         job, trial = attempt.job, attempt.job.trial
-        is_there = job.case in runner.cases
-        if job.case >= 0 and not is_there:
+        has_case = job.case in runner.cases
+        if job.case >= 0 and not has_case:
             runner.cases.add(job.case, True)
         return Start(
             ticket,
@@ -79,12 +79,12 @@ class Attempts:
             trial.occurrence,
             job.attempt,
             job.case,
-            None if is_there else trial.case,
+            None if has_case else trial.case,
             attempt.carried,
         )
 
     def take(self, runner: NodeRunner, result: AttemptResult, offset: float) -> None:
-        """Complete an attempt, unless it is another runner's by now; `offset` converts the times to our clock."""
+        """Complete an attempt unless its lease has ended; `offset` converts the times to the driver's clock."""
         if not self.leases.complete(result.ticket, result.lease):
             return
         attempt, outcome = self._attempts.pop(result.ticket), result.outcome
@@ -103,9 +103,9 @@ class Attempts:
         self._complete(job, redact_outcome(outcome))
 
     def end_leases(self, runner: NodeRunner, reason: str, failure: Failure | None) -> int:
-        """Queue the attempts of a lost runner again, or fail them with `failure`; return how many it had."""
-        again, given_up = self.leases.end(runner)
-        for ticket in again:
+        """Return the attempts of a lost runner to the backlog, or fail them with `failure`; return how many it had."""
+        to_retry, to_fail = self.leases.end(runner)
+        for ticket in to_retry:
             group = self._attempts[ticket].group
             if group is not None:
                 self.withdraw(ticket)
@@ -114,12 +114,12 @@ class Attempts:
                 self.fail(self.withdraw(ticket), Outcome("error", failure=failure))
             else:
                 self.backlog.append(ticket)
-        for ticket in given_up:
-            message = f"{MOST_DEATHS} nodes were lost while they executed it, the last one because {reason}"
+        for ticket in to_fail:
+            message = f"{MOST_DEATHS} nodes were lost while executing it, the last one because {reason}"
             fix = "check the memory of the nodes, or set limits.memory_per_trial"
             lost = Failure("resources", "infrastructure", message, fix=fix)
             self.fail(self.withdraw(ticket), Outcome("error", failure=lost))
-        return len(again) + len(given_up)
+        return len(to_retry) + len(to_fail)
 
     def withdraw(self, ticket: int) -> PendingAttempt:
         """Forget an attempt that no runner has."""

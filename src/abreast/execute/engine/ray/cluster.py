@@ -1,4 +1,4 @@
-"""The Ray cluster: connecting to it, its nodes, what they have, and the checks before a run. All calls block."""
+"""The Ray cluster: its connection, nodes and their resources, and the checks before a run. All calls block."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from abreast.execute.engine.ray.runner import Runner
 
 POLL_S = 2.0
-REACH_S = 5.0  # for the port of the cluster to answer
+REACH_S = 5.0  # for the cluster's port to answer
 EXAMINE_S = 120.0  # for all nodes to import the code and build the targets
 NOT_SENT = (
     ".venv",
@@ -44,7 +44,7 @@ NOT_SENT = (
     "/*.db*",
     "/*.sqlite*",
     "/*.duckdb*",
-)  # of a spec's folder
+)  # patterns in a spec's folder
 RAY_NAMES = {"cpu": "CPU", "gpu": "GPU"}
 
 
@@ -66,12 +66,12 @@ class ClusterNode:
         return all(self.resources.get(name, 0) >= amount for name, amount in amounts.items())
 
     def eligible(self, variants: Sequence[Variant]) -> list[int]:
-        """Indexes of the variants that this node can execute."""
+        """Return the indexes of the variants that this node can execute."""
         return [index for index, variant in enumerate(variants) if self.has(variant.needs)]
 
 
 def _own_resources(resources: Mapping[str, float]) -> dict[str, float]:
-    """Without those that Ray adds for each node and its accelerators."""
+    """Omit the resources that Ray adds for each node and its accelerators."""
     return {name: amount for name, amount in resources.items() if ":" not in name}
 
 
@@ -94,7 +94,7 @@ class Cluster:
     def connect(self) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")  # then Ray ends the process
+        os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "1000000")  # then Ray would end the process
         os.environ.setdefault("RAY_OVERRIDE_RUNTIME_ENV_DEFAULT_EXCLUDES", ",".join(NOT_SENT))
         address = ray_address(self.address)
         try:
@@ -106,7 +106,7 @@ class Cluster:
             return
         _check_reachable(address)
         sent = self._sent
-        worker.print_to_stdstream = lambda *_, **__: None  # what Ray prints about workers that died; we report nodes
+        worker.print_to_stdstream = lambda *_, **__: None  # hides Ray's output on dead workers; lost nodes are reported
         try:
             ray.init(
                 address=address,
@@ -137,7 +137,7 @@ class Cluster:
         ]
 
     def passed_keys(self) -> dict[str, str]:
-        """The keys of the driver that the nodes get, through an encrypted channel only."""
+        """Return the driver's keys to send to the nodes, over an encrypted channel only."""
         names = self.settings.pass_keys
         if names and os.environ.get("RAY_USE_TLS") != "1":
             raise BadInput(
@@ -163,15 +163,15 @@ class Cluster:
     def kill(self, actor: ActorHandle[Runner]) -> None:
         import ray
 
-        with contextlib.suppress(Exception):  # it is dead already, or the cluster is
+        with contextlib.suppress(Exception):  # the actor or the cluster is dead already
             ray.kill(actor, no_restart=True)
 
     def base_on_nodes(self, base: Path) -> Path | None:
-        """Where the nodes see the folder; None if Ray has sent it to their working folder."""
+        """Return the folder's path on the nodes; None if Ray sent it as their working folder."""
         return None if self._sent else base
 
     def facts(self, setups: Mapping[ClusterNode, EngineSetup], base: Path) -> dict[ClusterNode, NodeFacts]:
-        """What each node says about itself, after it built the targets of its setup. Nodes that die are left out."""
+        """Build the targets of each setup on its node and return the node's facts. Nodes that die are left out."""
         try:
             return self._ask(setups, base)
         except FolderMissing:
@@ -217,14 +217,14 @@ class Cluster:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address where nothing listens: Ray would wait for ever."""
+    """Refuse an address where nothing listens: Ray would wait forever."""
     from ray._private import services
 
     if address == "auto":
         address = services.get_ray_address_from_environment("auto", None) or "auto"
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon and address == "auto":
-        return  # Ray says what is wrong
+        return  # Ray reports what is wrong
     if not (colon and host and port.isdecimal()):
         raise BadInput(f"--address {address}: must be auto, HOST:PORT or ray://HOST:PORT")
     try:
@@ -236,7 +236,7 @@ def _check_reachable(address: str) -> None:
 def _unreachable(address: str, reason: str) -> BadInput:
     return BadInput(
         f"cannot connect to a Ray cluster at {address}: {reason}",
-        "run `abreast cluster up` or `ray start --head`, or give its --address HOST:PORT",
+        "run `abreast cluster up` or `ray start --head`, or pass --address HOST:PORT",
     )
 
 
@@ -248,7 +248,7 @@ def _options(node: ClusterNode) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RayFactory(EngineFactory):
-    """Makes Ray engines, after it has checked every node."""
+    """Makes Ray engines after checking every node."""
 
     cluster: Cluster
 
@@ -296,8 +296,8 @@ def _check_needs(variants: Sequence[Variant], nodes: Sequence[ClusterNode]) -> N
             needs = ", ".join(f"{name}: {need}" for name, need in variant.needs.items())
             have = "; ".join(f"{node.name} has {_described(node)}" for node in nodes[:5])
             raise BadInput(
-                f'variant "{variant.name}" needs {needs}, and no node of the cluster has that ({have or "no nodes"})',
-                "start a node with it, such as `ray start --address=HOST:PORT --resources='{\"NAME\": 1}'`",
+                f'variant "{variant.name}" needs {needs}, which no node of the cluster has ({have or "no nodes"})',
+                "start a node that has it, for example `ray start --address=HOST:PORT --resources='{\"NAME\": 1}'`",
             )
 
 

@@ -1,4 +1,4 @@
-"""The Ray engine: gives each attempt to the node with the least work."""
+"""The Ray engine: sends each attempt to the node with the least work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RayEngine(Engine):
         setup = replace(setup, built_targets=setup.targets())
         self._cluster, self._setup, self._targets = cluster, setup, setup.targets()
         self._loop = asyncio.get_running_loop()
-        self._threads = Threads(self._loop)  # for calls of Ray that block
+        self._threads = Threads(self._loop)  # for blocking calls of Ray
         self._run = RunCalls()
         self._attempts = Attempts(complete)
         self._warm_ups = NodeWarmUps(self._attempts, complete)
@@ -37,7 +37,7 @@ class RayEngine(Engine):
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_assigning = self._is_cancelled = False
 
-    # -- of `Engine` ---------------------------------------------------------------------------------------------------
+    # -- the interface of `Engine` -------------------------------------------------------------------------------------
 
     def submit(self, job: Job) -> None:
         self._pool.begin()
@@ -74,10 +74,10 @@ class RayEngine(Engine):
                 warnings.append(error.message)
         return list(dict.fromkeys(warnings))
 
-    # -- of its limit --------------------------------------------------------------------------------------------------
+    # -- called by `NodeRoom` ------------------------------------------------------------------------------------------
 
     def begin(self, wake: Callable[[], None]) -> None:
-        """Start the runners; `wake` lets the run look for trials that may start."""
+        """Start the runners; `wake` makes the run check which trials may start."""
         self._run.wake = wake
         self._pool.begin()
 
@@ -87,7 +87,7 @@ class RayEngine(Engine):
     # -- attempts ------------------------------------------------------------------------------------------------------
 
     async def _submit_chained(self, job: Job) -> None:
-        """Read the state that a trial continues from, which only the driver has, and send it along."""
+        """Submit a trial with the workspace state that it continues from, which only the driver has."""
         assert self._setup.carrying is not None
         try:
             carried = await self._threads.call(self._setup.carrying, job.trial)
@@ -106,7 +106,7 @@ class RayEngine(Engine):
             self._loop.call_soon(self._assign)
 
     def _assign(self) -> None:
-        """Send each waiting attempt to a runner, if there is one with room, and warm-ups to all runners."""
+        """Send waiting attempts to runners with room, and warm-ups to all runners."""
         self._is_assigning = False
         attempts = self._attempts
         for ticket in attempts.take_backlog():
@@ -126,9 +126,9 @@ class RayEngine(Engine):
                 attempts.backlog.append(ticket)
 
     def _choose(self, variant: int) -> NodeRunner | None:
-        """The runner with the least work, by the recent duration of attempts there."""
+        """Return the runner with the least work, by the recent duration of its attempts."""
         best, least, held_by = None, UNTIL_AN_EVENT, self._attempts.leases.held_by
-        for runner in self._pool.ready if self._pool.is_settled else ():  # for each trial: 1,000 nodes take 0.2 ms
+        for runner in self._pool.ready if self._pool.is_settled else ():  # once per trial: 0.2 ms for 1,000 nodes
             if runner.has_room and variant in runner.variants:
                 work = (held_by(runner) + 1) * (runner.mean_s or 1.0)
                 if work < least:
@@ -142,7 +142,7 @@ class RayEngine(Engine):
 
 
 class NodeRoom(Limit):
-    """Lets jobs wait while no node can take them."""
+    """Makes jobs wait while no node has room for them."""
 
     holds_warmups = False
 

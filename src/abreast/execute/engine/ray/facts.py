@@ -1,4 +1,4 @@
-"""What a node has: versions, memory, and the targets that it can build. Compared with here before trials run there."""
+"""Facts about a node: versions, memory and targets, compared with the driver's before trials run on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from abreast.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a node says about itself, and the targets that it built."""
+    """What a node reports about itself and the targets that it built."""
 
     python: str
     abreast: str
@@ -29,17 +29,17 @@ class NodeFacts:
 
 
 class FolderMissing(Exception):
-    """The folder of the spec is not the same on a node."""
+    """The folder of the spec differs on a node."""
 
 
 def lasting_names(folder: Path) -> frozenset[str]:
-    """Names of what is in a folder, without the files of a store that come and go."""
+    """Return the names of a folder's entries, without a store's temporary files."""
     names = (path.name for path in folder.iterdir())
     return frozenset(name for name in names if not name.endswith(("-wal", "-shm", "-journal")))
 
 
 def read_facts(base: Path | None, names: frozenset[str], setup: bytes) -> NodeFacts:
-    """Build the targets on this node, and describe it. `base` is None if Ray has sent the folder of the spec."""
+    """Build the targets on this node and describe both. `base` is None if Ray sent the folder of the spec."""
     if base is not None and not (base.is_dir() and names <= lasting_names(base)):
         raise FolderMissing(str(base))
     targets = received_setup(base, setup).targets()
@@ -47,7 +47,7 @@ def read_facts(base: Path | None, names: frozenset[str], setup: bytes) -> NodeFa
 
 
 def facts_of(targets: Sequence[Target]) -> NodeFacts:
-    import psutil  # late: the driver has no use for it
+    import psutil  # late: the driver does not need it
 
     programs: dict[str, str] = {}
     for target in targets:
@@ -63,7 +63,7 @@ def facts_of(targets: Sequence[Target]) -> NodeFacts:
 
 
 def received_setup(base: Path | None, setup: bytes) -> EngineSetup:
-    """The setup that the driver sent, with the folder of the spec on this node, from which code is imported."""
+    """Load the setup that the driver sent, and import code from this node's copy of the spec's folder."""
     folder = base or Path.cwd()
     add_to_path(folder)
     os.chdir(folder)
@@ -72,29 +72,29 @@ def received_setup(base: Path | None, setup: bytes) -> EngineSetup:
 
 
 def refuse_other(where: str, facts: NodeFacts, setup: EngineSetup, variants: Sequence[int]) -> None:
-    """Refuse a node with other versions or code than here. It built the targets of these variants."""
+    """Refuse a node whose versions or code differ from the driver's. It built the targets of these variants."""
     python, version = platform.python_version(), metadata.version("abreast")
     if facts.python.split(".")[:2] != python.split(".")[:2]:
-        raise BadInput(f"{where} has Python {facts.python}, not {python} as here", "install the same version on it")
+        raise BadInput(f"{where} has Python {facts.python}, but this machine has {python}", "install the same version")
     if facts.abreast != version:
         fix = f"run `pip install abreast=={version}` on it"
-        raise BadInput(f"{where} has abreast {facts.abreast}, not {version} as here", fix)
+        raise BadInput(f"{where} has abreast {facts.abreast}, but this machine has {version}", fix)
     targets = setup.targets()
     for index, built in zip(variants, facts.versions, strict=True):
         variant, target = setup.variants[index], targets[index]
         for name, own in target.cli_versions.items():
             other = facts.cli_versions.get(name, "none")
             if other != own:
-                raise BadInput(f"{where} has {name} {other}, not {own} as here", f"install {name} {own} on it")
+                raise BadInput(f"{where} has {name} {other}, but this machine has {own}", f"install {name} {own} on it")
         if built != target.version and not callable(variant.target):
             raise BadInput(
-                f'{where}: the code or the settings of variant "{variant.name}" differ from those here',
-                "update the folder of the spec on that node",
+                f'{where}: the code or the settings of variant "{variant.name}" differ from those on this machine',
+                "update the spec's folder on that node",
             )
 
 
 def node_problem(where: str, error: Exception) -> BadInput:
-    """Why a node cannot build the targets, from the error of the call."""
+    """Explain why a node cannot build the targets."""
     from ray.exceptions import RayTaskError
 
     cause = error.cause if isinstance(error, RayTaskError) else error

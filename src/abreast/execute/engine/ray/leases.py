@@ -1,8 +1,8 @@
 """Leases: which runner may complete an attempt. Time is an argument, and nothing here waits or sends.
 
 The driver grants a lease for each attempt that it sends to a runner. It ends the leases of runners that died, or that
-it has not heard of for `DEADLINE_S`, and grants new ones with higher numbers. A result counts only with the current
-number. A runner that has not heard of the driver for `RUNNER_DEADLINE_S` ends everything that it runs.
+it has not heard from for `DEADLINE_S`, and grants new ones with higher numbers. A result counts only with the current
+number. A runner that has not heard from the driver for `RUNNER_DEADLINE_S` ends everything that it runs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 HEARTBEAT_S = 1.0
-DEADLINE_S = 5.0  # of the driver, since the last message of a runner
-RUNNER_DEADLINE_S = 6.0  # of a runner, since the last message of the driver, who is the first to give up
-MOST_DEATHS = 3  # of runners under the same attempt
-STALL_S = 2.0  # between two checks of the driver: it was frozen itself
+DEADLINE_S = 5.0  # without a message from a runner, until the driver gives it up
+RUNNER_DEADLINE_S = 6.0  # without a message from the driver, until a runner ends; the driver gives up first
+MOST_DEATHS = 3  # of runners that had the same attempt
+STALL_S = 2.0  # between two checks; longer means that the driver itself was frozen
 
 Runner = TypeVar("Runner")
 Item = TypeVar("Item")
@@ -30,7 +30,7 @@ class AttemptLease(Generic[Runner]):
 
 
 class Leases(Generic[Runner]):
-    """The driver's record of attempts in flight, by ticket, and of when it heard of each runner."""
+    """The driver's record of attempts in flight, by ticket, and of when it last heard from each runner."""
 
     def __init__(self) -> None:
         self._leases: dict[int, AttemptLease[Runner]] = {}
@@ -63,7 +63,7 @@ class Leases(Generic[Runner]):
         return True
 
     def overdue(self, now: float) -> list[Runner]:
-        """Runners not heard of for too long. Time in which the driver itself was frozen does not count."""
+        """Return runners not heard from for too long. Time in which the driver itself was frozen does not count."""
         if self._checked_at is not None and now - self._checked_at > STALL_S:
             for runner in self._heard_at:
                 self._heard_at[runner] += now - self._checked_at
@@ -71,18 +71,18 @@ class Leases(Generic[Runner]):
         return [runner for runner, heard_at in self._heard_at.items() if now - heard_at > DEADLINE_S]
 
     def end(self, runner: Runner) -> tuple[list[int], list[int]]:
-        """End the leases of a lost runner; return the tickets to lease again, and those to give up."""
-        again, given_up = [], []
+        """End the leases of a lost runner; return the tickets to lease again, and those to fail."""
+        to_retry, to_fail = [], []
         self._heard_at.pop(runner, None)
         for ticket in sorted(self._tickets.pop(runner, ())):
             lease = self._leases[ticket]
             lease.runner, lease.deaths = None, lease.deaths + 1
             if lease.deaths < MOST_DEATHS:
-                again.append(ticket)
+                to_retry.append(ticket)
             else:
-                given_up.append(ticket)
+                to_fail.append(ticket)
                 del self._leases[ticket]
-        return again, given_up
+        return to_retry, to_fail
 
     def drop(self, ticket: int) -> None:
         """Forget an attempt that no runner has."""
@@ -94,14 +94,14 @@ class Leases(Generic[Runner]):
 
 
 class DriverContact:
-    """A runner's record of when it heard of the driver. Once the lease has expired, it stays so."""
+    """A runner's record of when it last heard from the driver. Once the lease has expired, it stays expired."""
 
     def __init__(self, now: float) -> None:
         self._heard_at = now
         self._has_expired = False
 
     def hear(self, now: float) -> bool:
-        """Note a message of the driver; False if it comes too late and must be ignored."""
+        """Record a message from the driver; return False if it is too late and must be ignored."""
         if not self.has_expired(now):
             self._heard_at = now
         return not self._has_expired
@@ -131,18 +131,18 @@ class Outbox(Generic[Item]):
             self._acknowledged += 1
 
     def unacknowledged(self) -> tuple[int, list[Item]]:
-        """The number of the first message not acknowledged, and all from there on."""
+        """Return the number of the first unacknowledged message, and all messages from it on."""
         return self._acknowledged + 1, list(self._items)
 
 
 @dataclass(slots=True)
 class Inbox(Generic[Item]):
-    """Messages of the other side, each taken once, in order."""
+    """Messages from the other side, each accepted once, in order."""
 
     received: int = 0  # number of the last one
 
     def new(self, first: int, items: list[Item]) -> list[Item]:
-        """The messages that are new, of those that begin with number `first`."""
+        """Return the new ones of these messages; `first` is the number of the first."""
         fresh = items[max(0, self.received + 1 - first) :]
         self.received = max(self.received, first + len(items) - 1)
         return fresh

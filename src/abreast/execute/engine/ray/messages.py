@@ -1,4 +1,4 @@
-"""What the driver and the runners send to each other, as bytes that Ray does not look into."""
+"""Messages between the driver and the runners, sent as bytes that are opaque to Ray."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from abreast.errors import Crashed, classify
 from abreast.execute.job import Job
 from abreast.model import Case, Outcome
 
-MOST_CASES = 20_000  # that a runner keeps
+MOST_CASES = 20_000  # kept by a runner
 PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 Value = TypeVar("Value")
@@ -43,7 +43,7 @@ class AttemptResult(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a runner tells the driver: results, events of its node, and how many attempts wait there."""
+    """A runner's report to the driver: results, events of its node, and how many attempts wait there."""
 
     sent_at: float  # by the node's clock
     received: int  # attempts so far
@@ -54,7 +54,7 @@ class Report(NamedTuple):
 
 
 class RecentCases(Generic[Value]):
-    """The last cases that were sent. Driver and runner keep the same ones, because both add them in the same order."""
+    """The cases sent last. Driver and runner keep the same ones, because both add them in the same order."""
 
     def __init__(self) -> None:
         self._values: dict[int, Value] = {}
@@ -84,7 +84,7 @@ def dumps_code(message: Any) -> bytes:
 
 
 def sendable(result: AttemptResult) -> AttemptResult:
-    """The result, or a failure if its answer cannot be sent."""
+    """Return the result, or a failure if its answer cannot be sent."""
     try:
         dumps(result)
     except Exception as error:  # noqa: BLE001 - of a user's class

@@ -1,6 +1,6 @@
-"""The runners on the nodes of the cluster: started on every node, also on those that join, and given up when lost.
+"""The runners on the cluster's nodes: started on every node, including those that join later, and replaced when lost.
 
-It is no failure of a target if a node is lost: neither limits nor retries learn of it.
+A lost node is not a failure of the target: limits and retries do not see it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from abreast.execute.job import Job
 from abreast.model import Failure, Outcome
 
 TICK_S = 0.5
-NODES_S = 2.0  # between two looks at which nodes there are
-SETTLE_S = 15.0  # for the first nodes to be ready before the first trial
+NODES_S = 2.0  # between two listings of the nodes
+SETTLE_S = 15.0  # for the initial nodes to be ready before the first trial
 RESTART_S = 2.0  # before a node gets another runner; doubles
 LONGEST_RESTART_S = 60.0
-NO_NODES_NOTICE_S, NO_NODES_S = 5.0, 60.0  # without any node, until that is reported and until the run stops
+NO_NODES_NOTICE_S, NO_NODES_S = 5.0, 60.0  # without a node: until a warning, and until the run stops
 
 
 @dataclass
 class RunCalls:
-    """What the engine tells the run. The functions come with its limits."""
+    """Callbacks of the run, set by `RayEngine.limits` and `RayEngine.begin`."""
 
     emit: Callable[..., Any] = lambda *_, **__: None
     stop: Callable[[str, str, str], None] = lambda *_: None
@@ -42,7 +42,7 @@ class RunCalls:
 
 
 class NodePool:
-    """The runners, those that start and those that take attempts."""
+    """All runners: those that are starting, and those that take attempts."""
 
     def __init__(
         self,
@@ -55,24 +55,24 @@ class NodePool:
         assign: Callable[[], None],
         cancel: Callable[[], None],
     ) -> None:
-        """`assign` lets waiting attempts look for a runner; `cancel` ends all attempts."""
+        """`assign` sends waiting attempts to runners with room; `cancel` ends all attempts."""
         self._cluster, self._setup, self._threads = cluster, setup, threads
         self._attempts, self._warm_ups, self._run = attempts, warm_ups, run
         self._assign, self._cancel = assign, cancel
         self._base = Path(setup.settings["base"]).resolve()
         self._loop = asyncio.get_running_loop()
-        self.ready: list[NodeRunner] = []  # that take attempts
+        self.ready: list[NodeRunner] = []  # those that take attempts
         self._starting: dict[str, NodeRunner] = {}  # by id of the node
         self._restarts: dict[str, tuple[float, float]] = {}  # by id: when a node may get another runner, and the delay
         self._refused: set[str] = set()  # ids of nodes with other versions or code
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.is_settled = False  # the nodes of the beginning have a runner, or cannot have one
+        self.is_settled = False  # every initial node has a runner, or cannot have one
         self._is_closing = False
         self._began_at = self._without_nodes_since = self._loop.time()
         self._is_reported = False
 
     def begin(self) -> None:
-        """Connect to the cluster and start the runners, unless that has begun."""
+        """Connect to the cluster and start the runners, unless already begun."""
         if not self._tasks and not self._is_closing:
             self._spawn(self._supervise())
             self._spawn(self._watch())
@@ -81,7 +81,7 @@ class NodePool:
         return [*self._starting.values(), *self.ready]
 
     def with_variant(self, variant: int) -> Iterator[NodeRunner]:
-        """Runners that can execute the variant; none before the first nodes are ready."""
+        """Yield the runners that can execute the variant; none before the first nodes are ready."""
         return (runner for runner in self.ready if variant in runner.variants) if self.is_settled else iter(())
 
     async def close(self) -> list[str]:
@@ -97,7 +97,7 @@ class NodePool:
     # -- start ---------------------------------------------------------------------------------------------------------
 
     async def _supervise(self) -> None:
-        """Start runners on nodes that have none, also on those that join later."""
+        """Start runners on nodes that have none, including those that join later."""
         await self._threads.call(self._cluster.connect)
         while True:
             nodes = {node.id: node for node in await self._threads.call(self._cluster.nodes)}
@@ -147,7 +147,7 @@ class NodePool:
             self._lose(runner, *loss(errors.exceptions[0], BEGIN_S))
 
     def _join(self, runner: NodeRunner, facts: NodeFacts) -> None:
-        """Let a runner take trials, once it is warm."""
+        """Let a runner take trials once it is warm."""
         if runner.warming == 0 and self._starting.pop(runner.node.id, None) is runner:
             self.ready.append(runner)
             versions = {"python": facts.python, "abreast": facts.abreast, **facts.cli_versions}
@@ -196,7 +196,7 @@ class NodePool:
             self._run.wake()
 
     def _refuse(self, runner: NodeRunner, error: Exception) -> None:
-        """Do without a node whose versions or code are others than here."""
+        """Exclude a node whose versions or code differ from the driver's."""
         where = f"node {runner.node.name}"
         problem = error if type(error) is BadInput else node_problem(where, error)
         self._refused.add(runner.node.id)
@@ -229,7 +229,7 @@ class NodePool:
         runner.kill(self._cluster, self._threads)
 
     async def _watch(self) -> None:
-        """Give up runners that do not answer, and a run without any node."""
+        """Give up runners that do not answer, and stop a run that has no nodes."""
         while True:
             await asyncio.sleep(TICK_S)
             now = self._loop.time()

@@ -1,4 +1,4 @@
-"""The driver's end of a runner: what the node has, and the messages to and from it."""
+"""The driver's side of a runner: the facts about its node, and the messages to and from it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from abreast.execute.engine.ray.runner import Runner
 
 BEGIN_S = 120.0  # for a runner to start and build its targets
-REPEAT_S = 0.2  # before a call is repeated that did not get through
+REPEAT_S = 0.2  # before a call that did not get through is repeated
 CLOSE_S = 90.0  # for a runner to end what it started
-MOST_WAITING = 16  # attempts that wait on a node whose own limits hold them
+MOST_WAITING = 16  # attempts that a node's own limits hold back
 SMOOTHING = 0.05  # weight of the last attempt in the mean duration on a node
 
 
@@ -33,15 +33,15 @@ class NodeRunner:
     """A runner, as the driver sees it."""
 
     def __init__(self, node: ClusterNode, variants: Sequence[int]) -> None:
-        """`variants` are the indexes of those that the node can execute."""
+        """`variants` are the indexes of the variants that the node can execute."""
         self.node = node
         self.variants = {index: own for own, index in enumerate(variants)}  # indexes of the runner by those of the run
         self.cases: RecentCases[bool] = RecentCases()
-        self.warming = 0  # warm-ups until it gets trials
+        self.warming = 0  # warm-ups to complete before it gets trials
         self.mean_s = 0.0  # recent duration of attempts
-        self.task: asyncio.Task[None] | None = None  # that exchanges messages with it
+        self.task: asyncio.Task[None] | None = None  # exchanges messages with it
         self._actor: ActorHandle[Runner] | None = None
-        self.is_governed = False  # limits of the node let attempts wait
+        self.is_governed = False  # the node's limits can make attempts wait
         self._outbox: list[tuple[int, int]] = []  # tickets and leases
         self._is_outbox_filled = asyncio.Event()
         self._results: Inbox[AttemptResult] = Inbox()
@@ -58,17 +58,17 @@ class NodeRunner:
         return not self.is_governed or self._waiting + self._sent - self._received < MOST_WAITING
 
     def observe(self, seconds: float) -> None:
-        """Note the duration of an attempt."""
+        """Record the duration of an attempt."""
         self.mean_s = seconds if not self.mean_s else self.mean_s + SMOOTHING * (seconds - self.mean_s)
 
     def put(self, ticket: int, lease: int) -> None:
-        """Let `submit_all` send an attempt."""
+        """Queue an attempt for `submit_all`."""
         self._outbox.append((ticket, lease))
         self._sent += 1
         self._is_outbox_filled.set()
 
     async def begin(self, cluster: Cluster, threads: Threads, base: Path, setup: EngineSetup) -> NodeFacts:
-        """Start the actor and let it build the targets. Raises BadInput if it has other versions or code than here."""
+        """Start the actor, which builds the targets. Raises BadInput if versions or code differ from the driver's."""
         self._actor = await threads.call(cluster.start_runner, self.node)
         keys = cluster.passed_keys()
         if keys:
@@ -80,7 +80,7 @@ class NodeRunner:
         return facts
 
     async def submit_all(self, start_of: Callable[[int, int, NodeRunner], Start]) -> None:
-        """Send what the outbox has, and what gathers in it meanwhile."""
+        """Send the attempts in the outbox, and those added meanwhile."""
         first = 1
         while True:
             await self._is_outbox_filled.wait()
@@ -91,14 +91,14 @@ class NodeRunner:
             first += len(tickets)
 
     async def collect(self, receive: Callable[[NodeRunner, Report, list[AttemptResult]], None]) -> None:
-        """Receive results. Each call is a heartbeat for the runner, and each reply one for us."""
+        """Receive results. Each call is a heartbeat for the runner, and each reply one for the driver."""
         while True:
             report: Report = pickle.loads(await self._call("collect", self._results.received))
             self._received, self._waiting = report.received, report.waiting
             receive(self, report, self._results.new(report.first, report.results))
 
     async def _call(self, method: str, *arguments: Any) -> Any:
-        """Call the runner, again and again while the network is down; in the end its lease expires."""
+        """Call the runner, repeatedly while the network is down; eventually its lease expires."""
         from ray.exceptions import ActorUnavailableError
 
         while True:
@@ -108,7 +108,7 @@ class NodeRunner:
                 await asyncio.sleep(REPEAT_S)
 
     async def cancel(self) -> None:
-        """End what it runs."""
+        """Cancel its attempts."""
         from ray.exceptions import RayError
 
         assert self._actor is not None
@@ -116,7 +116,7 @@ class NodeRunner:
             await self._actor.cancel.remote()
 
     async def close(self, cluster: Cluster, threads: Threads) -> list[str]:
-        """End it after what it runs; return warnings."""
+        """End it once its attempts have ended; return warnings."""
         from ray.exceptions import RayError
 
         assert self._actor is not None
@@ -138,14 +138,14 @@ async def _reply(reference: Any) -> Any:
 
 
 def loss(error: Exception, seconds: float) -> tuple[str, Failure | None]:
-    """Why a runner is lost, and the failure of its attempts if Ray killed it for lack of memory.
+    """Explain why a runner is lost, and return the failure of its attempts if Ray killed it for lack of memory.
 
-    `seconds` is how long a call may have taken that timed out.
+    `seconds` is the timeout of the call that failed.
     """
     from ray.exceptions import ActorDiedError, OutOfMemoryError, RayTaskError
 
     if isinstance(error, OutOfMemoryError):
-        reason = "Ray killed its runner because the memory of the node was short"
+        reason = "Ray killed its runner because the node was short of memory"
         fix = "reduce --parallel, or set limits.memory_per_trial"
         return reason, Failure("resources", "infrastructure", reason, fix=fix)
     if isinstance(error, TimeoutError):

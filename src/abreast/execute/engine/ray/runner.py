@@ -1,6 +1,6 @@
-"""The runner: the one actor on a node, with a local engine in a thread of its own.
+"""The runner: the only actor on a node, with a local engine in a separate thread.
 
-Ray's calls arrive on the actor's loop, which a user's code cannot block. When the driver has gone, the runner ends
+Ray's calls arrive on the actor's loop, which a user's code cannot block. When the driver is gone, the runner ends
 everything that it started, and then itself.
 """
 
@@ -31,7 +31,7 @@ from abreast.model import Case, Outcome, Trial
 from abreast.targets.processes.cleanup import clean
 
 SWITCH_S = 0.0005  # between the engine's thread and that of Ray's calls, which has little to do
-END_S = 20.0  # for what runs to end after the driver has gone
+END_S = 20.0  # for attempts to end after the driver is gone
 CHECK_S = 0.5
 
 
@@ -47,13 +47,13 @@ class Runner:
         self._queue: NodeQueue | None = None
 
     async def pass_keys(self, keys: Mapping[str, str]) -> None:
-        """Take keys that the environment of the node does not have."""
+        """Set the keys that the node's environment lacks."""
         os.environ.update(keys)
 
     async def begin(self, base: Path | None, setup: bytes) -> tuple[bool, NodeFacts]:
-        """Build the targets; return whether the node limits how many attempts run, and what it has.
+        """Build the targets; return whether the node limits how many attempts run, and its facts.
 
-        `base` is the folder of the spec; None if Ray has sent it.
+        `base` is the folder of the spec; None if Ray sent it.
         """
         self._loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_S)
@@ -93,7 +93,7 @@ class Runner:
             self._queue.call(self._queue.cancel)
 
     async def close(self) -> list[str]:
-        """End everything; return warnings. It may not have begun."""
+        """End everything; return warnings. Also works before `begin`."""
         if self._queue is None:
             return []
         return await asyncio.wrap_future(self._engine.end())
@@ -192,7 +192,7 @@ class NodeQueue:
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        """Start what the node's limits allow."""
+        """Start waiting attempts as far as the node's limits allow."""
         if self._timer is not None:
             self._timer.cancel()
         now = self._loop.time()
@@ -234,7 +234,7 @@ class NodeQueue:
             self._start_waiting()
 
     def cancel(self) -> None:
-        """Cancel everything, also what waits."""
+        """Cancel everything, including attempts that wait."""
         self._engine.cancel()
         for job in list(self._lanes):
             self._dispatch(job, self._loop.time())  # ends as cancelled

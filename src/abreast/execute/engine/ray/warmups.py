@@ -1,4 +1,4 @@
-"""Warm-ups on several nodes, which end as one."""
+"""Warm-ups that run on several nodes and complete as one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WarmUpGroup:
     outcomes: list[Outcome] = field(default_factory=list)
 
     def end(self, outcome: Outcome | None) -> None:
-        """Note the outcome of one runner; None if it was lost."""
+        """Record the outcome of one runner; None if it was lost."""
         self.pending -= 1
         if outcome is not None:
             self.outcomes.append(outcome)
@@ -39,10 +39,10 @@ class NodeWarmUps:
 
     def __init__(self, attempts: Attempts, complete: Complete) -> None:
         self._attempts, self._complete = attempts, complete
-        self.ended: list[Job] = []  # for nodes that join
+        self.ended: list[Job] = []  # to repeat on nodes that join later
 
     def spread(self, job: Job, runners: Sequence[NodeRunner], lose: Callable[[], None]) -> None:
-        """Warm up the runners of the beginning."""
+        """Warm up the initial runners."""
 
         def complete(outcome: Outcome) -> None:
             if job not in self.ended:
@@ -65,7 +65,7 @@ class NodeWarmUps:
 
 
 def worst(outcomes: list[Outcome]) -> Outcome:
-    """The worst outcome, with the summed cost of all and the duration of the slowest."""
+    """Return the worst outcome, with the summed cost of all and the duration of the slowest."""
     outcome = max(outcomes, key=_badness)
     costs = [item.answer.cost_usd for item in outcomes if item.answer is not None and item.answer.cost_usd is not None]
     answer = outcome.answer or next((item.answer for item in outcomes if item.answer is not None), None)
@@ -75,7 +75,7 @@ def worst(outcomes: list[Outcome]) -> Outcome:
 
 
 def _badness(outcome: Outcome) -> int:
-    """Failures that show a service to be down are the worst: those not due to the variant."""
+    """Rank outcomes. Infrastructure failures are the worst, because they show that a service is down."""
     if outcome.status == "error":
         return 4 if outcome.failure is not None and outcome.failure.blame == "infrastructure" else 3
     return {"cancelled": 2, "skipped": 1, "ok": 0}[outcome.status]
