@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -26,7 +28,7 @@ from abreast.errors import StoreError
 from abreast.model import Outcome, Trial, Variant
 from abreast.store import Store, open_store, rows, schema
 from abreast.store.base import NoConnection
-from abreast.store.postgres import database, writers
+from abreast.store.postgres import database, shared, writers
 from abreast.store.user_state.quota_ledger import Ledger
 from conftest import WITHOUT_VERSION_5, Folder
 from faulty_link import FaultyLink
@@ -142,6 +144,26 @@ def test_a_batch_given_up_after_its_commit_is_not_repeated(
         assert store.rows("select happened_at from events order by seq") == [(0.0,), (1.0,), (2.0,)]
 
 
+def test_a_commit_that_waits_longer_than_the_server_allows_is_repeated(postgres: str) -> None:
+    attempts: list[str] = []
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        with psycopg.connect(postgres) as other:
+            other.execute("SELECT pg_advisory_xact_lock(1)")
+
+            def work(connection: Any) -> None:
+                attempts.append("")
+                if len(attempts) == 2:
+                    other.commit()
+                connection.execute("SET LOCAL statement_timeout TO 500")
+                connection.execute("SELECT pg_advisory_xact_lock(1)")
+                connection.execute("SET LOCAL statement_timeout TO 0")
+                connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+            writer.commit(work)
+        assert len(attempts) > 1
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+
+
 def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> None:
     """As psycopg may leave it if the session ends while many rows are being sent."""
     connections = []
@@ -158,6 +180,75 @@ def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> N
         writer.commit(work)
         writer.close()
         assert connections[0] is not connections[1]
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+
+
+class Vanishing:
+    """Work whose client vanishes in the first attempt, without a word to the server."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    def __call__(self, connection: Any) -> None:
+        self.attempts += 1
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+        if self.attempts == 1:
+            descriptor = connection.raw.fileno()
+            self.server = socket.socket(fileno=os.dup(descriptor))
+            dead, peer = socket.socketpair()
+            peer.close()
+            with dead:
+                os.dup2(dead.fileno(), descriptor)
+
+
+def test_the_locks_of_a_vanished_session_are_not_in_the_way(
+    postgres: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "IDLE_S", 1)
+    work = Vanishing()
+    with open_store(team(postgres_server, postgres)[0]) as store:  # who may not end the session of another role
+        with closing(store.open_writer(print, print)) as writer:
+            writer.commit(work)
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+    work.server.close()
+
+
+def test_the_server_soon_notices_a_client_that_vanished(postgres: str) -> None:
+    settings = "SELECT sum(setting::int) FROM pg_settings WHERE name ~ '^tcp_keepalives_(idle|interval|count)$'"
+    with open_store(postgres) as store:
+        store.release_lease(store.begin(new_run()))
+        assert store.rows(settings) == [(11,)]
+
+
+def test_a_first_commit_that_arrives_late_is_not_repeated(postgres: str) -> None:
+    work = Vanishing()
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        with ThreadPoolExecutor(1) as thread:
+            commit = thread.submit(writer.commit, work)
+            wait_for(lambda: store.rows(waiting) == [(1,)])
+            work.server.send(b"Q" + struct.pack("!i", 11) + b"COMMIT\0")
+            commit.result()
+        work.server.close()
+        assert work.attempts == 1
+        assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
+
+
+def test_a_transaction_that_the_server_ended_because_it_was_idle_is_repeated(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "IDLE_S", 1)
+    sessions: list[int] = []
+
+    def work(connection: Any) -> None:
+        sessions.append(connection.raw.info.backend_pid)
+        if len(sessions) == 1:
+            wait_for(lambda: not store.rows("SELECT 1 FROM pg_stat_activity WHERE pid = ?", (sessions[0],)))
+        connection.execute("INSERT INTO deletions (run_id, deleted_at) VALUES (1, 0)")
+
+    with open_store(postgres) as store, closing(store.open_writer(print, print)) as writer:
+        writer.commit(work)
+        assert len(sessions) > 1
         assert store.rows("SELECT COUNT(*) FROM deletions") == [(1,)]
 
 
@@ -201,6 +292,12 @@ def test_storing_a_trial_reads_none_of_those_before_it(postgres: str) -> None:
     with psycopg.connect(postgres, autocommit=True) as connection:
         wait_for(lambda: (connection.execute(read).fetchone() or (0, 0))[1] == trials)
         assert (connection.execute(read).fetchone() or (trials,))[0] < trials
+
+
+def test_an_object_that_the_server_cannot_store_is_refused(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "LARGEST_ASSET", 1_000_000)
+    with open_store(postgres) as store, pytest.raises(StoreError, match="2 MB, more than the 1 that it can store"):
+        store.assets.put(b"x" * 2_000_000)
 
 
 # -- leases and quotas -------------------------------------------------------------------------------------------------
@@ -298,13 +395,16 @@ def test_a_quota_waits_for_a_database_that_cannot_be_reached(folder: Folder, pos
 
 
 def team(server: PostgresServer, url: str) -> list[str]:
-    """Create the roles of the how-to guide; returns the addresses of two members of the team and of a reader."""
+    """Create the roles of the how-to guide in a database without rights for everyone. Returns the addresses of two
+    members of the team and of a reader."""
     name = url.rpartition("/")[2]
     guide = (Path(__file__).parent.parent / "docs/how-to/postgres.md").read_text()
     statements = guide.partition("```sql\n")[2].partition("```")[0]
     for role in ("bench_writers", "bench_readers", "ann", "bob", "dashboard"):  # which all databases share
         statements = re.sub(rf"\b{role}\b", f"{role}_{name}", statements)
+    statements = re.sub(r"\bresults\b", name, statements)
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"REVOKE ALL ON DATABASE {name} FROM PUBLIC; REVOKE ALL ON SCHEMA public FROM PUBLIC")
         connection.execute(statements)
     return [server.url(name, f"{role}_{name}", "change me") for role in ("ann", "bob", "dashboard")]
 
@@ -323,6 +423,8 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
         assert done.code == 0, done.err
         code = "import sys; from abreast import Tracker\nwith Tracker(sys.argv[1]) as t: t.log({sys.argv[2]: 1})"
         subprocess.run([sys.executable, "-c", code, url, parameter], check=True, cwd=folder.path)
+    done = folder.abreast("run", "e0.yaml", "--store", two, "--quiet")  # reuses all answers
+    assert done.code == 0, done.err
     with open_store(postgres) as store:
         assert store.rows("select distinct tableowner from pg_tables where schemaname = 'abreast'") == [(group,)]
         assert store.rows("select distinct viewowner from pg_views where schemaname = 'abreast'") == [(group,)]
@@ -336,7 +438,7 @@ def test_members_of_a_team_change_what_each_other_created_and_a_reader_only_read
     ):
         done = folder.abreast(*words)
         assert done.code == 0, (words, done.err)
-    assert Reader(dashboard).count() == 243
+    assert Reader(dashboard).count() == 323
     done = folder.abreast("run", "e0.yaml", "--store", dashboard, "--fresh")
     assert done.code != 0
     assert "permission denied" in done.err
@@ -499,6 +601,18 @@ def test_what_is_wrong_with_a_connection_is_said_in_one_sentence(
                 assert secret not in done.output
 
 
+def test_a_connection_string_of_keywords_is_refused_without_being_repeated(simulated: Folder) -> None:
+    store = "host=127.0.0.1 password=s3cret"
+    spec = (simulated.path / "experiment.yaml").read_text()
+    simulated.write("named.yaml", f"{spec}store: {store}\n")
+    for words in (["experiment.yaml", "--store", store], ["named.yaml"]):
+        done = simulated.abreast("run", *words)
+        assert done.code == 2
+        assert "error: store: not a URL\nhelp: write the connection string as postgresql://" in done.err
+        assert "s3cret" not in done.output
+    assert not list(simulated.path.glob("host*"))
+
+
 def test_a_connection_begins_without_options_which_poolers_refuse() -> None:
     with socket.create_server((HOST, 0)) as pooler, ThreadPoolExecutor(1) as thread:
 
@@ -527,6 +641,37 @@ def test_processes_that_migrate_an_older_store_at_once_do_it_once(postgres: str)
     assert [process.communicate(timeout=60)[0] for process in processes] == ["1\n"] * 4
     with open_store(postgres) as store:
         assert store.rows("select version from store_version") == [(schema.VERSION,)]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_in_another_encoding_is_refused(
+    simulated: Folder, postgres_server: PostgresServer, encoding: str
+) -> None:
+    name = f"encoded_in_{encoding.lower()}"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    done = simulated.abreast("run", "experiment.yaml", "--store", postgres_server.url(name))
+    assert done.code == 2
+    assert f"the encoding of this database is {encoding}, not UTF8" in done.err
+    postgres_server.drop_database(name)
+
+
+def test_the_encoding_of_the_environment_changes_nothing(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    with Tracker(postgres) as tracker:
+        tracker.log({"text": "日本"})
+    assert Reader(postgres).to_df()["text"].tolist() == ["日本"]
+
+
+def test_processes_create_a_store_at_once_in_a_database_with_another_isolation_level(postgres: str) -> None:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        name = postgres.rpartition("/")[2]
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_isolation TO serializable")
+    code = "import sys; from abreast import Tracker\nwith Tracker(sys.argv[1]) as t: t.log({sys.argv[2]: 1})"
+    commands = [[sys.executable, "-c", code, postgres, f"column{number}"] for number in range(4)]
+    processes = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(60) for process in processes] == [0] * 4
+    assert len(Reader(postgres)) == 4
 
 
 def test_an_older_server_is_refused(simulated: Folder, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from abreast import Reader, Tracker
+from abreast.errors import BadInput
 from abreast.store import open_store
 from conftest import Done, Folder
 
@@ -474,3 +475,13 @@ def test_queries_of_users_are_refused_alike(specs: Folder, stores: dict[str, str
         "select date '2024-01-02' as day, 1.50 as decimal, 10::numeric as whole, true as yes", stores["postgres"]
     )
     assert row == [{"day": "2024-01-02", "decimal": 1.5, "whole": 10, "yes": True}]
+
+
+def test_a_value_that_is_not_of_the_type_of_its_column_is_refused_in_one_line(postgres: str) -> None:
+    with Tracker(postgres) as tracker:
+        tracker.log({"n": 1})
+    reader = Reader(postgres)
+    message = '^predictions: invalid input syntax for type bigint: "abc"$'
+    for call in (lambda: reader.where(n="abc"), lambda: reader.set_where("n", 2, "n", "abc")):
+        with pytest.raises(BadInput, match=message):
+            call()

@@ -23,6 +23,7 @@ from abreast.store import Store, open_store
 from abreast.store.runs.controls import ACTIONS, Control
 from abreast.text import many
 
+CLOSE_S = 5.0  # how long to wait at the end for a store that may not reply
 CHECK_S = 0.2  # between two checks of the store
 STOPPED = "requested"  # the reason of a stop
 
@@ -177,7 +178,7 @@ class ControlWatch:
 
     async def close(self) -> None:
         self._closing.set()
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     def _work(self) -> None:
         store: Store | None = None

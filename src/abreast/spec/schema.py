@@ -417,7 +417,7 @@ class Spec(StrictModel):
     @classmethod
     def _hide_password(cls, value: str | None) -> str | None:
         """Keep a password in memory only: specs are stored and shown."""
-        if value is None or "://" not in value:
+        if value is None or {":", "="}.isdisjoint(value):
             return value
         from abreast.store.address import hide_password  # late: loads the store
 

@@ -30,6 +30,7 @@ _CLASSES = {
 _PASSWORDS = ("password", "sslpassword", "oauth_client_secret")  # parameters of a URL
 _URL = re.compile(r"[A-Za-z][\w+.-]*://")
 _POSTGRES = re.compile(r"postgres(?:ql)?:/*")
+_KEYWORDS = re.compile(r"\s*(?:host|hostaddr|port|dbname|user|password|service)\s*=")  # the other form of libpq
 _UNESCAPED = re.compile(r"[/@\s]|%(?![0-9a-fA-F]{2})")
 _HOSTS = re.compile(r"(?:(?:\[[^]]*\]|[^:@,]*)(?::\d*)?(?:,|$))*")
 
@@ -80,6 +81,8 @@ def hide_password(address: Address) -> str:
     """Return an address without its password, which this process keeps in memory to open the store."""
     text = os.fspath(address)
     scheme = _POSTGRES.match(text)
+    if _KEYWORDS.match(text):  # it may contain a password
+        raise BadInput("store: not a URL", "write the connection string as postgresql://USER@HOST/DATABASE")
     if scheme is not None and not scheme[0].endswith("//"):
         fix = "check its slashes, and pass it as text, not as a Path"
         raise BadInput("store: the address of a PostgreSQL database begins with postgresql://", fix)

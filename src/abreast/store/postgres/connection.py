@@ -26,11 +26,19 @@ from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.dialect import POSTGRES, ROWS_AT_ONCE, SCHEMA
 
 CONNECT_S = 10
-# Notice a lost peer within about 15 seconds instead of two hours.
-_LIVENESS = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 15_000}
+# Either side notices within 15 seconds, instead of two hours, that the other is lost: a lost session may hold locks.
+_KEEPALIVES = {"keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3}
+_DEFAULTS = {"connect_timeout": CONNECT_S, "application_name": "abreast", "tcp_user_timeout": 15_000, **_KEEPALIVES}
+_SESSION = {
+    "search_path": SCHEMA,
+    "cursor_tuple_fraction": 1,
+    "default_transaction_isolation": "'read committed'",  # what waits for a lock must see what its holder committed
+    **{f"tcp_{name}": value for name, value in _KEEPALIVES.items()},
+}
 _STREAMED_BYTES = 4_000_000  # of text per fetch
 _MOST_FETCHED = 5_000  # rows per fetch
 _CHANGES = ("INSERT", "UPDATE", "DELETE")
+_QUERY = re.compile(r"\n(?:LINE \d+|CONTEXT):")  # what follows in a message shows the query
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\?""")
 
 
@@ -134,6 +142,8 @@ class PostgresConnection:
 
     def _run(self, sql: str, parameters: Any = ()) -> psycopg.Cursor[Any]:
         cursor = self.raw.execute(number_placeholders(sql), parameters or None)
+        while cursor.nextset():  # of several statements, the last one counts
+            pass
         self._count_changes(cursor)
         return cursor
 
@@ -235,7 +245,6 @@ class StreamedRows:
 
 def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnection:
     """Open a connection that uses the schema `abreast`."""
-    settings: dict[str, Any] = {"connect_timeout": CONNECT_S, "application_name": "abreast", **_LIVENESS}
     try:
         chosen = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
@@ -243,18 +252,17 @@ def connect(url: str, is_typed: bool = False, **options: str) -> PostgresConnect
         fix = "correct the address; in a password, write / as %2F, ? as %3F, # as %23 and @ as %40"
         raise StoreError(f"{without_password(url)}: not a valid address ({reason})", fix) from None
     raw = _RawConnection.connect(
-        **{**settings, **chosen},
+        **{**_DEFAULTS, **chosen, "client_encoding": "UTF8"},  # type: ignore[arg-type]
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
         context=_Context(_TYPED if is_typed else _FLEXIBLE),
     )
     declare_secret("STORE_PASSWORD", raw.info.password)  # it may come from a file
     connection = PostgresConnection(raw)
-    options = {"search_path": SCHEMA, "cursor_tuple_fraction": "1", **options}
     if not is_typed:  # a plan made for empty tables reads every row once they are full
         options["plan_cache_mode"] = "force_custom_plan"
     try:  # after connecting, because poolers refuse or drop connection options
-        connection.execute("; ".join(f"SET {name} TO {value}" for name, value in options.items()))
+        connection.execute("; ".join(f"SET {name} TO {value}" for name, value in (_SESSION | options).items()))
     except BaseException:
         connection.close()
         raise
@@ -270,7 +278,7 @@ class _Context:
 
 def explanation(address: str, error: Exception) -> StoreError:
     """Return a StoreError that a user can act on."""
-    reason = " ".join(str(error).split())[:500]
+    reason = " ".join(_QUERY.split(str(error))[0].split())[:500]
     match error:
         case StoreError():
             return error
@@ -294,7 +302,9 @@ def explanation(address: str, error: Exception) -> StoreError:
             reason = str(error.diag.message_detail).partition("\n")[0]
             fix = "drop the objects that depend on them, then try again"
             return StoreError(f"{address}: the views cannot change ({reason})", fix)
-        case errors.QueryCanceled() | errors.LockNotAvailable():
+        case errors.QueryCanceled():
+            return StoreError(f"{address}: {reason}", "try again, or raise the timeout of this role")
+        case errors.LockNotAvailable():
             return StoreError(f"{address}: in use by another connection ({reason})", "try again")
         case psycopg.InternalError() if not isinstance(error, errors.IdleInTransactionSessionTimeout):
             return StoreError(f"{address}: {reason}", "see the server's log")

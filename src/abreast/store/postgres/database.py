@@ -78,6 +78,10 @@ def _migrate(connection: PostgresConnection, address: str) -> None:
     """Create or upgrade the tables, while other processes wait."""
     if connection.raw.info.server_version < OLDEST_SERVER * 10_000:
         raise StoreError(f"{address}: this server is older than PostgreSQL {OLDEST_SERVER}", "use a newer server")
+    encoding = connection.raw.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        fix = "create another with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
+        raise StoreError(f"{address}: the encoding of this database is {encoding}, not UTF8", fix)
     with connection.transaction():
         lock_changes(connection)
         version = version_of(connection, address)  # another process may have migrated it meanwhile

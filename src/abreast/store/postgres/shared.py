@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from abreast.store.base import NoConnection
+from abreast.store.base import NoConnection, RowTooLarge
 from abreast.store.postgres.connection import PostgresConnection
 from abreast.store.postgres.database import NOW
 from abreast.store.user_state.quota_ledger import Ledger
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from abreast.store.postgres.store import PostgresStore
 
 REPLY_S = 0.5  # the longest time that a caller waits
+LARGEST_ASSET = 500_000_000  # bytes; the server ends the connection if they and their text do not fit in 1 GB
 
 
 class DatabaseAssets(Assets):
@@ -34,6 +35,10 @@ class DatabaseAssets(Assets):
         return rows[0][0] if rows else None
 
     def write(self, digest: str, content: bytes) -> None:
+        if len(content) > LARGEST_ASSET:
+            size, most = len(content) // 1_000_000, LARGEST_ASSET // 1_000_000
+            message = f"{self._store.address}: an object has {size:,} MB, more than the {most:,} that it can store"
+            raise RowTooLarge(message, "save the object as a file, and track its path")
         with self._store.explaining(), closing(self._store.connect_for_writing()) as connection:
             connection.execute(f"INSERT INTO assets VALUES (?, ?, {NOW}) ON CONFLICT DO NOTHING", (digest, content))
 

@@ -25,19 +25,24 @@ if TYPE_CHECKING:
 PATIENCE_S = 900.0  # longest outage; meanwhile results wait in memory, and no trial starts
 LAST_PATIENCE_S = 30.0  # longest outage once the run is ending
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # between two attempts to connect
+IDLE_S = 10  # longest pause in a transaction; then the server ends the session, whose client is lost, and its locks
 CLOCK_S = 10.0  # how long a reading of the server's clock is extrapolated with this machine's
 MOST_CONFLICTS = 10
+# The last two: it waited for another transaction longer than the administrator allows.
+_CONFLICTS = (errors.SerializationFailure, errors.DeadlockDetected, errors.QueryCanceled, errors.LockNotAvailable)
 NOTIFY_S = 0.1  # the shortest time between two notifications
-# One round trip. `last_commits` shows later whether the transaction with this number was committed.
-_BEGIN = "BEGIN; INSERT INTO last_commits VALUES ('{}', {}) ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number"
-_END_SESSION = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ? AND backend_start::text = ?"
+# In one round trip. Changes no row if the transaction with this number was committed and its reply lost.
+_BEGIN = (
+    "BEGIN; INSERT INTO last_commits VALUES ('{}', {}) "
+    "ON CONFLICT (writer) DO UPDATE SET number = EXCLUDED.number WHERE last_commits.number < EXCLUDED.number"
+)
 
 
 class PostgresWriterConnection(WriterConnection):
     """Commits to the database; reconnects if the connection is lost, and stores nothing twice.
 
-    Each transaction stores its number, which shows whether a transaction whose reply was lost was committed. (Its
-    transaction ID would not: a server that was killed may assign the ID again.)
+    Each transaction first stores its number, and waits there for an earlier attempt that the server has not ended yet.
+    (A transaction ID would not show whether it was committed: a server that was killed may assign the ID again.)
     """
 
     unstorable = (
@@ -49,9 +54,7 @@ class PostgresWriterConnection(WriterConnection):
         self, store: PostgresStore, connection: PostgresConnection, on_outage: Callable[[StoreError | None], None]
     ) -> None:
         self._store, self._connection, self._on_outage = store, connection, on_outage
-        self._session = _session(connection)
         self._writer, self._number = secrets.token_hex(8), 0
-        self._is_uncertain = False  # whether the transaction with this number may have been committed
         self._hurry = threading.Event()
         self._deadline = float("inf")  # for reconnecting, once the run is ending
         self._clock_offset, self._clock_read_at = 0.0, float("-inf")
@@ -60,7 +63,7 @@ class PostgresWriterConnection(WriterConnection):
 
     @classmethod
     def open(cls, store: PostgresStore, on_outage: Callable[[StoreError | None], None]) -> Self:
-        return cls(store, store.connect_for_writing(is_typed=True), on_outage)
+        return cls(store, _connect(store), on_outage)
 
     def now(self) -> float:
         elapsed = time.monotonic() - self._clock_read_at
@@ -76,18 +79,17 @@ class PostgresWriterConnection(WriterConnection):
         while True:
             connection = self._reconnect() if self._connection.is_lost else self._connection
             try:
-                if not (self._is_uncertain and self._was_committed(connection)):
-                    with connection.transaction(_BEGIN.format(self._writer, self._number)):
+                with connection.transaction(_BEGIN.format(self._writer, self._number)):
+                    if connection.changes():
                         work(connection)
                         self._notify(connection)
-                        self._is_uncertain = True
-                self._number, self._is_uncertain = self._number + 1, False
+                self._number += 1
                 break
-            except (errors.SerializationFailure, errors.DeadlockDetected):
+            except _CONFLICTS:
                 conflicts += 1
                 if conflicts == MOST_CONFLICTS:
                     raise
-            except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
+            except psycopg.Error as error:
                 if not connection.is_lost and not isinstance(error, errors.ReadOnlySqlTransaction):
                     raise
                 connection.close()
@@ -103,18 +105,11 @@ class PostgresWriterConnection(WriterConnection):
             self._notified_at = now
 
     def _reconnect(self) -> PostgresConnection:
-        """Reconnect, with growing pauses, and end the lost session on the server, whose locks would block this one."""
+        """Reconnect, with growing pauses."""
         deadline, pause, is_reported = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
         while True:
             try:
-                connection = self._store.connect_for_writing(is_typed=True)
-                try:
-                    connection.execute(_END_SESSION, self._session)
-                    _refuse_read_only(connection)
-                    self._session = _session(connection)
-                except BaseException:
-                    connection.close()
-                    raise
+                self._connection = _connect(self._store)
                 break
             except psycopg.Error as error:
                 if time.monotonic() > min(deadline, self._deadline):
@@ -124,20 +119,14 @@ class PostgresWriterConnection(WriterConnection):
                     self._on_outage(self.explain(error))
                 self._pause(pause * random.uniform(0.5, 1.0))
                 pause = min(LONGEST_PAUSE_S, 2 * pause)
-        self._connection = connection
         self._clock_read_at = float("-inf")
         if is_reported:
             self._on_outage(None)
-        return connection
+        return self._connection
 
     def _pause(self, seconds: float) -> None:
         if self._hurry.is_set() or self._hurry.wait(seconds):
             time.sleep(min(seconds, 1.0))
-
-    def _was_committed(self, connection: PostgresConnection) -> bool:
-        """Whether the last transaction was committed. Waits if the server is still executing it."""
-        rows = connection.execute("SELECT number FROM last_commits WHERE writer = ? FOR UPDATE", (self._writer,))
-        return bool(rows.fetchall() == [(self._number,)])
 
     def hurry(self) -> None:
         if not self._hurry.is_set():
@@ -163,17 +152,17 @@ class PostgresWriterConnection(WriterConnection):
         self._connection.close()
 
 
-def _refuse_read_only(connection: PostgresConnection) -> None:
-    """Raise if the server became a standby: it accepts no rows."""
-    if connection.execute("SHOW transaction_read_only").fetchall() == [("on",)]:
-        raise errors.ReadOnlySqlTransaction("the server is read-only")
-
-
-def _session(connection: PostgresConnection) -> tuple[int, str]:
-    """The identity of a connection on the server."""
-    query = "SELECT pid, backend_start::text FROM pg_stat_get_activity(pg_backend_pid())"
-    (session,) = connection.execute(query).fetchall()
-    return session  # type: ignore[no-any-return]
+def _connect(store: PostgresStore) -> PostgresConnection:
+    """Connect for writing. Raises if the server became a standby: it accepts no rows."""
+    connection = store.connect_for_writing(is_typed=True)
+    try:
+        if connection.execute("SHOW transaction_read_only").fetchall() == [("on",)]:
+            raise errors.ReadOnlySqlTransaction("the server is read-only")
+        connection.execute(f"SET idle_in_transaction_session_timeout TO '{IDLE_S}s'")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 class PostgresTrackedWriter(TrackedWriter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -119,7 +120,7 @@ def read(
         if by is not None:
             order = _order_by([quote(column) for column in _columns_of(table, name, by[:1]).values()], by[1])
         selected = ", ".join(map(quote, columns.values())) or "NULL"
-        try:
+        with _explaining(connection, name):
             if last is not None and table.order:  # read backwards from the end, so that other rows are not scanned
                 order, limit = _order_by(table.order, "DESC"), f" LIMIT {max(0, last)}"
             elif last is not None:
@@ -130,10 +131,18 @@ def read(
             if last is not None and table.order:
                 for column in cells:
                     column.reverse()
-        except connection.dialect.statement_errors as error:
-            raise BadInput(f"{name}: {error}") from error
     types = {key: table.types.get(key, "") for key in columns}
     return Frame(types, {key: values(types[key], column) for key, column in zip(columns, cells, strict=True)})
+
+
+@contextmanager
+def _explaining(connection: Connection, name: str) -> Iterator[None]:
+    """Raise errors of a user's condition as `BadInput`."""
+    try:
+        yield
+    except connection.dialect.statement_errors as error:
+        message = str(error).partition("\n")[0]  # without the query
+        raise BadInput(f"{name}: {message}") from error
 
 
 def _order_by(columns: Sequence[str], direction: Literal["ASC", "DESC"]) -> str:
@@ -175,7 +184,8 @@ def count(store: Database, name: str, condition: Condition = ALL) -> int:
         table = _table_source(connection, store, name)
         where = _where(connection.dialect, table, name, condition)
         query = f"SELECT COUNT(*) FROM {quote(table.relation)} WHERE {where}"
-        ((rows,),) = connection.execute(query, condition.parameters).fetchall()
+        with _explaining(connection, name):
+            ((rows,),) = connection.execute(query, condition.parameters).fetchall()
     return int(rows)
 
 
@@ -258,9 +268,9 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
         for other in equal:
             if other not in table.columns:
                 raise BadInput(f'{name}: no column "{other}"{suggestion(other, table.columns)}')
-        return tracked_rows.update(
-            connection, name, key, cell(value), {other: cell(item) for other, item in equal.items()}
-        )
+        with _explaining(connection, name):
+            same = {other: cell(item) for other, item in equal.items()}
+            return tracked_rows.update(connection, name, key, cell(value), same)
 
 
 def columns_mentioning(
