@@ -38,7 +38,7 @@ _FAMILIES = {
     "human": ("human", "Human"),
 }
 KINDS = tuple(_FAMILIES)
-"""The built-in scorers."""
+"""Names of the built-in scorers."""
 
 
 def build(

@@ -165,7 +165,7 @@ def _is_columns(value: Any) -> bool:
 def _message(error: BaseException) -> str:
     try:
         return str(error)[:500]
-    except Exception:  # noqa: BLE001 - its own __str__ may be what is broken
+    except Exception:  # noqa: BLE001 - its own __str__ may be broken
         return "(no message)"
 
 

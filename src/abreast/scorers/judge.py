@@ -19,10 +19,10 @@ from abreast.scorers.base import Scorer, ScorerSettings, clipped, is_range, shor
 from abreast.scorers.parsing.json_text import find_objects, parse_json
 from abreast.settings import is_flag, is_number, is_text
 
-REVISION = 1  # of the prompts and the parser of replies
+REVISION = 1  # revision of the prompts and of the parser of replies
 DEFAULT_PARTS = ("input", "expected", "answer")
 PARTS = (*DEFAULT_PARTS, "change")
-ORDERS = ("ab", "ba")  # of the answers: a is the baseline, b the variant
+ORDERS = ("ab", "ba")  # orders of the answers: a is the baseline, b the variant
 OVERALL = "overall"  # the dimension of a rubric that is a string
 MOST_SAMPLES = 100
 LONGEST_WORDS = 2_000  # characters kept of a justification
@@ -114,7 +114,7 @@ class Judge(Scorer):
         )
 
     def seat(self, target_digest: str, baseline_digest: str) -> None:
-        """Make the judge, and the baseline of pairs, part of the version, so that a change of either rescores."""
+        """Add the judge, and the baseline of pairs, to the version, so that a change of either causes rescoring."""
         self._target_digest = target_digest
         against = baseline_digest if self.pairwise else ""
         self.version = compose("judge", self._own, target_digest, against)[:16]
@@ -182,7 +182,7 @@ class Judge(Scorer):
         return parts
 
     def key(self, item: str, prompt: str) -> str:
-        """Identify a question to a judge, which is asked once."""
+        """Return the key of a question to the judge; equal questions are asked once."""
         return compose("judgement", self._target_digest, digest(prompt), item)
 
     def _form(self) -> str:
@@ -261,7 +261,7 @@ class Judge(Scorer):
         return (Score(self.name, mean, why), *scores.values(), *passed)
 
     def _score_passed(self, values: Mapping[str, float]) -> Iterator[Score]:
-        """Yield 1 for ratings from the mark on, else 0."""
+        """Yield 1 for ratings that reach the passing mark, else 0."""
         for dimension, mark in self._passing.items():
             rating = self._low + values[dimension] * (self._high - self._low)
             why = f"{rating:g}, passes from {mark:g}"
@@ -406,7 +406,7 @@ def quoted(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def _mark(texts: Sequence[str]) -> str:
-    """Return a mark that no text has; as a digest of all texts, none can predict it."""
+    """Return a mark that no text contains; it is a digest of all texts, so none can predict it."""
     mark = compose("mark", *map(digest, texts))
     while any(mark in text for text in texts):
         mark = compose("mark", mark)

@@ -1,4 +1,4 @@
-"""`label`: the only class that an answer names, by its name or a synonym, and does not negate."""
+"""`label`: read the one class that an answer names, by its name or a synonym, without negating it."""
 
 from __future__ import annotations
 

@@ -168,9 +168,9 @@ class _Candidates:
         yield "the last line", self._last_lines()
         yield "after is, = or :", self._after_each([match.end() for match in _CONNECTOR.finditer(self.text)])
         yield "in bold", self._bold()
-        yield "the only number", self._standing(0, len(self.text))
+        yield "the only number", self._affirmed(0, len(self.text))
 
-    def _standing(self, start: int, end: int) -> list[Numeral]:
+    def _affirmed(self, start: int, end: int) -> list[Numeral]:
         """Return the numbers between two positions that are not negated."""
         low, high = bisect.bisect_left(self.starts, start), bisect.bisect_left(self.starts, end)
         return [self.numerals[index] for index in range(low, high) if not self._is_denied(index)]
@@ -219,7 +219,7 @@ class _Candidates:
     def _equation_in(self, start: int, end: int) -> Numeral | None:
         sign = max(self.text.rfind("=", start, end), self.text.rfind("≈", start, end))
         aside = self.text.count("(", start, max(sign, start)) > self.text.count(")", start, max(sign, start))
-        after = self._standing(sign, end) if sign >= 0 and not aside else []  # "(n = 20)" is an aside
+        after = self._affirmed(sign, end) if sign >= 0 and not aside else []  # "(n = 20)" is an aside
         if len(after) != 1 or not _FILLER.issuperset(spoken_words(self.text[sign : after[0].start])):
             return None
         return after[0] if _is_unit(self.text[after[0].end : end]) else None
@@ -228,7 +228,7 @@ class _Candidates:
         """Return the numbers of the trailing lines that contain nothing but a number, the last first."""
         column: list[Numeral] = []
         for start, end in self._lines():
-            line = self._standing(start, end)
+            line = self._affirmed(start, end)
             if len(line) != 1 or not self._is_bare(line[0], start, end):
                 break
             column.append(line[0])
@@ -240,7 +240,7 @@ class _Candidates:
 
     def _bold(self) -> list[Numeral]:
         spans = [match.span() for match in _BOLD.finditer(self.text)]
-        return [numeral for start, end in spans for numeral in self._standing(start, end)]
+        return [numeral for start, end in spans for numeral in self._affirmed(start, end)]
 
 
 def _is_unit(text: str) -> bool:

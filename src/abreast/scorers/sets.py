@@ -108,7 +108,7 @@ def _item(value: Any) -> str:
 
 
 def _normalized(text: str) -> str:
-    """Ignore case, quotes, markup, extra spaces and trailing punctuation."""
+    """Remove case, quotes, markup, extra spaces and trailing punctuation."""
     return " ".join(fold(text).casefold().split()).strip(_EDGES).rstrip(_EDGES + _TRAILING)
 
 

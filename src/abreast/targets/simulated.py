@@ -77,14 +77,14 @@ class _SimulatedProvider:
         self.busy = 0
         self._begin: float | None = None
         self._window = 0
-        self._used = 0
+        self._admitted = 0
 
     def admit(self, allows: RequestWindow) -> bool:
         """Count a request; return whether the window had room for it."""
         self._update_window(allows)
-        if self._used >= allows.requests:
+        if self._admitted >= allows.requests:
             return False
-        self._used += 1
+        self._admitted += 1
         return True
 
     def _update_window(self, allows: RequestWindow) -> float:
@@ -93,15 +93,15 @@ class _SimulatedProvider:
         self._begin = now if self._begin is None else self._begin
         window, passed = divmod(now - self._begin, allows.seconds)
         if window != self._window:
-            self._window, self._used = int(window), 0
+            self._window, self._admitted = int(window), 0
         return allows.seconds - passed
 
     def headers(self, allows: RequestWindow) -> dict[str, str] | None:
-        """The rate headers, if the rate is announced."""
+        """Return the rate headers, if the rate is announced."""
         if allows.headers is None:
             return None
         reset_s = self._update_window(allows)
-        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, reset_s)
+        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._admitted, reset_s)
 
 
 class Simulated(Target):
@@ -141,7 +141,7 @@ class Simulated(Target):
         return self._renderer.request(trial)
 
     def expects(self, trial: Trial, request: Request) -> Expected:
-        """The declared values, for an answer as long as the expected one."""
+        """Return the declared values, for an answer as long as the expected one."""
         usage = self._usage(request.prompt, _text_of(trial.case.expected))
         return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
 
@@ -166,7 +166,7 @@ class Simulated(Target):
         return Answer(text, data, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
     def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
-        """The expected answer or a wrong one; a guess if `knows` says that the prompt does not contain the answer."""
+        """Return the expected answer or a wrong one; a guess if `knows` returns False: the prompt lacks the answer."""
         if self._knows is not None and self._knows(case, prompt) is not True:
             choices = _choices(case)
             return choices[int(own * len(choices))] if choices else wrong(case, choice)
@@ -228,7 +228,7 @@ def _quantile(probability: float) -> float:
 
 
 def wrong(case: Case, uniform: float) -> Any:
-    """A wrong answer of the same type as the expected one, beyond any usual tolerance.
+    """Return a wrong answer of the same type as the expected one, beyond any usual tolerance.
 
     >>> wrong(Case("a", "", expected=True), 0.5), wrong(Case("b", "", expected=9), 0.0)
     (False, 14.0)
@@ -254,13 +254,13 @@ def wrong(case: Case, uniform: float) -> Any:
 
 
 def _choices(case: Case) -> list[Any]:
-    """The choices in the input, if they include the expected answer."""
+    """Return the choices in the input, if they include the expected answer."""
     choices = case.input.get("choices") if isinstance(case.input, Mapping) else None
     return choices if isinstance(choices, list) and case.expected in choices else []
 
 
 def _wrong_number(expected: float, uniform: float) -> float:
-    """A number that is off by at least half of (1 + |expected|)."""
+    """Return a number that is off by at least half of (1 + |expected|)."""
     try:
         number = expected + (1 + abs(expected)) * (0.5 + uniform) * (1 if uniform < 0.5 else -1)
     except OverflowError:

@@ -72,7 +72,7 @@ class Journal:
                 finally:
                     self._writing = False
         if self._follower is not None:
-            self._follower.written()
+            self._follower.notify()
 
     def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
         if len(rows) == 1 and tracked_rows.insert_one(connection, self._tables, table, rows[0]):
@@ -126,7 +126,7 @@ class Journal:
             self._follower.catch_up()
 
     def pause(self) -> None:
-        """Close for a moment: it will be reopened soon."""
+        """Close temporarily; the next use opens it again."""
         self._writer.close()
         if self._follower is not None and self._follower.stop():
             _outdated.add(self.store.address)
@@ -157,7 +157,7 @@ class _Follower:
             self._new.set()
         self._thread.start()
 
-    def written(self) -> None:
+    def notify(self) -> None:
         if not self._new.is_set():
             self._new.set()
 

@@ -42,7 +42,7 @@ TRACEBACK_LIMIT = 8_000  # characters
 
 @dataclasses.dataclass(slots=True)
 class _TrackedCall:
-    """A call, and its arguments before it is made."""
+    """A call, with its arguments as they were before the call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -130,7 +130,7 @@ class Tracker:
         self.flush()
 
     def __len__(self) -> int:
-        """Number of rows that this tracker wrote to its table."""
+        """Return the number of rows that this tracker wrote to its table."""
         return self._reader().count(self.track_id) if self._has_table() else 0
 
     def __bool__(self) -> bool:
@@ -225,7 +225,7 @@ class Tracker:
         return self._reader().delete_run(track_id)
 
     def set_value(self, key: str, value: Any) -> int:
-        """Set a column, added if missing, in all rows of this tracker. Returns the number of rows."""
+        """Set a column (added if missing) in all rows of this tracker. Returns the number of rows."""
         return self._reader().set_value(key, self._storable(value), self.track_id) if self._has_table() else 0
 
     def set_where(self, key: str, value: Any, where_key: str, where_value: Any) -> int:
@@ -244,7 +244,7 @@ class Tracker:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def to_df(self, all: bool = False) -> Any:
-        """A data frame of the rows of this tracker in its table, or if `all`, of all trackers."""
+        """Return a data frame of the rows of this tracker in its table, or if `all`, of all trackers."""
         if not self._has_table() and not (all and self.table in JOINED):
             from abreast.tracker.reader import empty_frame
 

@@ -208,16 +208,16 @@ def _last_commit(db: Address, table: str) -> str | None:
 
 
 def _check_columns(
-    check: str, db: Address, table: str, wanted: Mapping[str, tuple[str, ...]]
+    check: str, db: Address, table: str, recommended: Mapping[str, tuple[str, ...]]
 ) -> tuple[Finding, list[str]]:
-    """Compare the columns of a table with `wanted`. Return the finding, and the labels that are missing."""
+    """Compare the columns of a table with `recommended`. Return the finding, and the labels that are missing."""
     frame = _read(db, table)
     if frame is None:
         return Finding(check, "note", f"{table} does not exist yet: this is the first experiment"), []
     columns = [name for name in frame.columns if name not in _ROW_COLUMNS]
     names = {name.lower() for name in columns}
     names |= {name.rpartition("_")[2] for name in names}
-    missing = [label for label, aliases in wanted.items() if names.isdisjoint(aliases)]
+    missing = [label for label, aliases in recommended.items() if names.isdisjoint(aliases)]
     message = f"{table} keeps {listed(columns, 12)}"
     message += f"; not kept: {listed(missing, 6)}" if missing else ""
     return Finding(check, "note" if missing else "pass", message, "", tuple(columns)), missing

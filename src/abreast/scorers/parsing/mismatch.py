@@ -1,4 +1,4 @@
-"""Describe how a wrong value differs from the expected one, also where they look alike.
+"""Describe how a wrong value differs from the expected one, even where they look alike.
 
 >>> mismatch("Paris", "London")
 "'Paris', expected 'London'"

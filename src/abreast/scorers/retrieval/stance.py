@@ -64,7 +64,7 @@ def take_stances(
 
 
 def sentences(masked: str, units: list[MarkdownUnit]) -> Iterator[tuple[int, int]]:
-    """The sentences of all units but fenced code; very long ones are cut."""
+    """Yield the sentences of all units but fenced code; very long ones are cut."""
     for unit in units:
         if unit.kind in ("code", "row"):
             continue
@@ -260,7 +260,7 @@ def _demote_explanations(
 
 
 def _segments(masked: str, unit: MarkdownUnit) -> Iterator[tuple[int, int]]:
-    """Sentences, their parts between semicolons, and lines that begin in bold."""
+    """Yield sentences, split at semicolons and at lines that begin in bold."""
     if unit.kind == "code":
         return
     start = unit.start

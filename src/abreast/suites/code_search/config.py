@@ -22,7 +22,7 @@ List only what the question asks for, and all of it; leave out the keys that it 
 
 NAME = "code-search"
 MODEL, TURNS, TIMEOUT = "sonnet", 20, 300.0
-MOCK = {WITHOUT: 0.6, WITH: 0.8}  # accuracy of the simulator; other variants as WITH
+MOCK = {WITHOUT: 0.6, WITH: 0.8}  # accuracy of the simulator; other variants have that of WITH
 # The estimate for a trial before any has run: several turns of an agent.
 EXPECTS = {"seconds": 60.0, "output_tokens": 1_500.0}
 
@@ -40,7 +40,7 @@ class CodeSearchConfig:
     model: str = MODEL
     max_turns: int = TURNS
     timeout: float = TIMEOUT
-    start_timeout: float | None = None  # of a server, in seconds
+    start_timeout: float | None = None  # seconds for a server to start
     commit: str | None = None
     workspace: Literal["git", "copy"] | None = None  # default: git for a repository, else copy
     mock: bool = False

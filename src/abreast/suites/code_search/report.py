@@ -178,13 +178,13 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 
 def _change(measure: MeasureRow, at: int) -> str:
-    """The variant against the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
+    """Format the change from the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
     change = measure.improvements[at]
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
     estimate, low, high = change.estimate, change.low, change.high
-    if not is_share:  # an improvement of an amount is what is saved
+    if not is_share:  # an improvement of an amount is the saved part
         estimate, low, high = -estimate, None if high is None else -high, None if low is None else -low
     text = f"{points(estimate)} {'points' if is_share else '%'}"
     if low is not None and high is not None:
@@ -353,7 +353,7 @@ def _failure_cells(counts: FailureCounts) -> list[str]:
 
 
 def _score_cell(score: float | None, failed: int) -> str:
-    """`0.50 (1 failed)`."""
+    """Format a score as `0.50 (1 failed)`."""
     if score is None:
         return NOTHING
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
@@ -426,13 +426,13 @@ def _score(mean: Any) -> dict[str, Any] | None:
 
 def _tools(table: ComparisonTable) -> Section:
     """Return the mean calls per answer, and the total of denied calls, by tool and variant."""
-    used = [_calls_by_tool(data) for data in table.reported]
+    reported_calls = [_calls_by_tool(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
     rows: list[dict[str, Any]] = []
-    for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
-        counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
+    for tool in sorted({tool for tools in (*filter(None, reported_calls), *denied) for tool in tools}):
+        counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in reported_calls], dtype=float)
         calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
         if any(calls) or any(refused):
             rows.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})

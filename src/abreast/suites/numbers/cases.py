@@ -79,7 +79,7 @@ def checked(tasks: Sequence[str]) -> list[str]:
 
 
 def _queries(task: TaskKind, recordings: Sequence[external.Recording]) -> list[str]:
-    """The queries of a task that the recordings, if any, can answer."""
+    """Return the queries of a task that the recordings, if any, can answer."""
     if not recordings:
         return list(task.queries)
     has_marks = any(recording.marks is not None for recording in recordings)
@@ -133,7 +133,7 @@ def _decidable(
     size: int,
     recordings: Sequence[external.Recording],
 ) -> tuple[Query, DrawnSeries, Any]:
-    """The next query, a series that decides it, and the truth; if no recording decides it, a later query."""
+    """Return the next query, a series that decides it, and the truth; if no recording decides it, a later query."""
     queries = _queries(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
         query = QUERIES[_turn(queries, name, turn, seed, "query")]
@@ -157,7 +157,7 @@ def _generated(random: Random, task: TaskKind, query: Query, size: int) -> Drawn
 
 
 def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
-    """Clean, or with events of one kind; undecided if detection does not find exactly those."""
+    """Return a clean series, or one with events of one kind; undecided if detection does not find exactly those."""
     clean = query.name in ("presence", "anomalies") and random.random() < (0.5 if query.name == "presence" else CLEAN)
     if clean:
         return DrawnSeries({"value": values}, f"{source}, clean") if not anomalies.find(values) else _undecided(source)
@@ -185,12 +185,12 @@ def _window(random: Random, query: Query, size: int, recordings: Sequence[extern
     candidates = [recording for recording in recordings if recording.marks is not None or not needs_marks]
     recording = external.window(random, candidates, size, over_mark)
     if needs_marks and recording.marks is None:
-        return _undecided(recording.name)  # it is not clear what is marked
+        return _undecided(recording.name)  # the marks are unclear
     return DrawnSeries(rounded({"value": recording.values}), recording.name, recording.marks if needs_marks else None)
 
 
 def truth(query: Query, sample: DrawnSeries) -> Any:
-    """The truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
+    """Return the truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
     if sample.marks is not None:
         marks = sample.marks
         if query.name == "locations":  # positions, or the ends of windows
@@ -203,7 +203,7 @@ def truth(query: Query, sample: DrawnSeries) -> Any:
 
 
 def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
-    """The perturbed series and its truth; None if it no longer decides the query."""
+    """Return the perturbed series and its truth; None if it no longer decides the query."""
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), sample.columns)
     size = max(map(len, changed.values()))

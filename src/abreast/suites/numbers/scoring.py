@@ -53,7 +53,7 @@ def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[
 
 
 def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 0) -> float:
-    """The F1 of predicted positions against points and windows, each found by any position in it or next to it.
+    """Return the F1 of predicted positions against points and windows, each found by any position in it or next to it.
 
     >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
     (0.5, 1.0, 1.0)
@@ -91,7 +91,7 @@ def _number_scores(case: Case, query: Query, value: float | None, reply: str) ->
 
 
 def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[float], reply: str) -> bool:
-    """Tell whether one of the answered numbers comes from the data.
+    """Whether one of the answered numbers comes from the data.
 
     It does if it is within twice the tolerance of the query; if the query asks for a value of the data and the number
     is one; or if it equals another statistic to all its digits, and has four significant digits or more, or the reply
@@ -110,7 +110,7 @@ def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[f
 
 
 def _is_written_as(value: float, quantity: float) -> bool:
-    """Tell whether a number is the quantity, rounded."""
+    """Whether a number is the rounded quantity."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     unit = 10.0**exponent if isinstance(exponent, int) else 1.0
     return abs(value - quantity) <= 0.5 * min(unit, 1.0) * (1 + 1e-9)

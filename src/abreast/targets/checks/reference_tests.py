@@ -48,7 +48,7 @@ class ReferenceResult:
 
 
 def why_uninformative(facts: CheckFacts) -> str:
-    """Why a check cannot judge any agent; empty if it can."""
+    """Explain why a check cannot judge any agent; empty if it can."""
     if facts.get("problem") or facts.get("untested"):
         return str(facts.get("problem") or facts["untested"])
     if facts.get("before") == "passed":
@@ -187,7 +187,7 @@ def find_avoided(start: Results, now: Results, restored: Collection[str], report
 
 
 def _packages(module: str) -> list[str]:
-    """A module and the packages that contain it.
+    """Return a module and the packages that contain it.
 
     >>> _packages("tests.unit.test_a")
     ['tests', 'tests.unit', 'tests.unit.test_a']

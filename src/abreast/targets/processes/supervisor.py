@@ -44,7 +44,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def limit_of(driver: int, pid: int) -> int:
-    """The limit that marks a supervisor and its descendants; `driver` is a random number of the driver."""
+    """Return the limit that marks a supervisor and its descendants; `driver` is a random number of the driver."""
     return driver << LIMIT_BITS | pid
 
 
@@ -106,7 +106,7 @@ class Children:
 
 def _kill(pid: int) -> None:
     """Kill a child with its process group. The kernel does so in one step: no fork escapes."""
-    with contextlib.suppress(OSError):  # ended, or another user's
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         group = os.getpgid(pid)
         if group == os.getpgrp():
             os.kill(pid, signal.SIGKILL)
@@ -158,8 +158,8 @@ def supervise(channel: socket.socket) -> None:
 
 
 def _serve(channel: socket.socket, children: Children) -> bool:
-    """Run the program of the next request and report how it ended once all its processes have. False if the channel was
-    closed, or if a process cannot be ended."""
+    """Run the program of the next request; report its exit once all its processes have ended. Return False if the
+    channel was closed, or if a process cannot be ended."""
     request, streams = _receive(channel)
     if not request:
         return False
@@ -228,7 +228,7 @@ def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], strea
 
 
 def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
-    """The file of a program, searched on the PATH of its own environment if it has no folder."""
+    """Return the file of a program, searched on the PATH of its own environment if it has no folder."""
     if b"/" in program:
         return program
     for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(b":"):

@@ -12,7 +12,7 @@ from abreast.suites.code_search.mining.repository import CodeRepository
 
 EASY, MEDIUM = 0.8, 0.3  # minimum F1 of easy and medium cases
 MOST_HITS = 200  # lines that the agent reads
-FILES_OF_COMMIT = 3  # named for a commit message
+FILES_OF_COMMIT = 3  # files in an answer about a commit message
 
 _BACKTICKS = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')

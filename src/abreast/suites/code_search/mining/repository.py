@@ -116,7 +116,7 @@ class CodeRepository:
         return bool(content) and not _GENERATED_HEADER.search(content[:1_000]) and not has_long_lines
 
     def files_with(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Map each name to the files with all its words; to none if a file that is too large to read has them."""
+        """Map each name to the files with all its words; to no files if one of them is too large to read."""
         words_of = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         words = frozenset[bytes]().union(*words_of.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in words}

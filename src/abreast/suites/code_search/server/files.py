@@ -19,7 +19,7 @@ WIDEST = 240  # characters of a line in an answer
 MOST_TEXT = 40_000  # characters of an answer
 _BEFORE = 80  # characters of a long line before the match
 _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-_SNIFFED = 8_000  # bytes in which a NUL means a binary file
+_SNIFFED = 8_000  # first bytes of a file, in which a NUL means binary
 
 OWN = ".abreast"  # cases with the expected answers: never served
 
@@ -101,7 +101,7 @@ class Files:
         """Return tracked files and new ones that are not ignored; none outside of a repository."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["git", "-c", "core.fsmonitor=false", "-C", str(self.root), *_LIST_FILES],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -112,7 +112,9 @@ class Files:
             )
         except (OSError, subprocess.TimeoutExpired):
             return []
-        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name] if done.returncode == 0 else []
+        if completed.returncode != 0:
+            return []
+        return [os.fsdecode(name) for name in completed.stdout.split(b"\0") if name]
 
 
 def walk(root: Path, skipped: Collection[str], most: float) -> Iterator[str]:

@@ -64,7 +64,7 @@ def changed_lines(history: GitHistory, base: str, head: str, paths: list[str]) -
 
 
 def excerpt(history: GitHistory, base: str, head: str, files: list[ChangedFile]) -> str:
-    """The diff of some files with a few lines of context, up to `MOST_SHOWN` characters; cuts are marked."""
+    """Return the diff of some files with a few lines of context, up to `MOST_SHOWN` characters; cuts are marked."""
     parts, omitted, room = list[str](), list[ChangedFile](), MOST_SHOWN
     for file in files:
         if file.lines > MOST_LINES or len(parts) == MOST_PARTS or room <= 0:
@@ -80,7 +80,8 @@ def excerpt(history: GitHistory, base: str, head: str, files: list[ChangedFile])
 
 
 def diff_between(history: GitHistory, base: str, head: str, files: list[ChangedFile]) -> str:
-    """The diff with all lines as context, so that files can be rebuilt; binary and large files are only named."""
+    """Return the diff with all lines as context, so that files can be rebuilt; binary and large files are only
+    named."""
     sizes = (
         _sizes(history, base, [file.before for file in files]),
         _sizes(history, head, [file.after for file in files]),

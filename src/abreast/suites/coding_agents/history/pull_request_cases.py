@@ -39,7 +39,7 @@ _TEST = re.compile(
 def in_history(
     history: GitHistory, last: int | None, branch: str, commits: Sequence[str], keep_without_task: bool = False
 ) -> tuple[list[PullRequest], list[Exclusion]]:
-    """Pull requests with tasks from their messages, and what is excluded."""
+    """Return the pull requests with tasks in their messages, and the exclusions."""
     candidates, exclusions = find_pull_requests(history, last or LAST, branch, commits)
     if keep_without_task:
         return _with_unique_ids([pr if _has_task(pr) else replace(pr, task="") for pr in candidates]), exclusions
@@ -57,7 +57,7 @@ def _without_task(pull_request: PullRequest) -> Exclusion:
 
 
 def in_file(history: GitHistory, path: Path, last: int | None) -> list[PullRequest]:
-    """The pull requests of a task file in its order; with `last` only the last ones."""
+    """Return the pull requests of a task file in its order; with `last` only the last ones."""
     entries = task_file.read(path)
     positions = [f"{relative_path(path)}:{entry.line}" for entry in entries]
     pull_requests = []
@@ -100,7 +100,7 @@ def cases(
     tasks: str | None = None,
     cumulative: bool = False,
 ) -> Iterator[Case]:
-    """A case for each of the last merged pull requests of a repository, oldest first, or for those in `commits`.
+    """Yield a case for each of the last merged pull requests of a repository, oldest first, or for those in `commits`.
 
     `repo` and `tasks` are relative to the working folder. `tests` are globs of test files, instead of the usual names.
     `tasks` is a task file (`abreast cases new coding-agents`); with `last` only its last lines are used. If
@@ -122,7 +122,7 @@ def cases(
 
 
 def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | Exclusion]:
-    """All cases of a branch, each with its name for `commits`, and the exclusions between them; built lazily."""
+    """Yield all cases of a branch, each with its name for `commits`, and the exclusions between them; built lazily."""
     history = GitHistory.open(repo)
     for item in examine(history, branch):
         if isinstance(item, Exclusion):
@@ -170,7 +170,7 @@ def _case(history: GitHistory, pr: PullRequest, tests: list[str]) -> Case:
 
 
 def tests_in(files: list[ChangedFile], globs: list[str]) -> list[str]:
-    """The paths of test files after the change, and of other files in test folders."""
+    """Return the paths of test files after the change, and of other files in test folders."""
     fits = [matcher(glob) for glob in globs]
     paths = [readable(os.fsencode(file.after)) for file in files if file.after]
     return [path for path in paths if (any(fit(path) for fit in fits) if globs else _TEST.search(path))]

@@ -16,7 +16,7 @@ from abreast.suites.coding_agents.history.discovery import PullRequest
 from abreast.suites.coding_agents.history.pull_request_cases import tests_in
 from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
-SHORTEST_QUOTE = 20  # characters of an added line, without white space, that are not a coincidence
+SHORTEST_QUOTE = 20  # a match of this many characters of an added line, without white space, is no coincidence
 LONGEST_MESSAGE = 20_000  # characters of a commit message in the prompt
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -60,7 +60,7 @@ class TaskRequest:
         return _RETRY.format(prompt=self.prompt(), problem=problem, data=data)
 
     def read(self, answer: str) -> tuple[str, str]:
-        """The task in an answer, or what is wrong with it."""
+        """Return the task in an answer, or an empty text and the problem with the answer."""
         answer = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
         if code := has_code(answer):
             return "", f"it contains a code block or a diff ({code[:60]})"
@@ -73,7 +73,7 @@ class TaskRequest:
         return task, ""
 
     def _revealed(self, answer: str) -> str:
-        """The first added line of the change that the text quotes, unless it is also in the message."""
+        """Return the first added line of the change that the text quotes, unless it is also in the message."""
         text = _normalized(answer)
         message = _normalized(f"{self.pull_request.title}\n{self.pull_request.body}")
         for block in _added(self.tests + self.change):
@@ -94,7 +94,7 @@ def task_request(history: GitHistory, pull_request: PullRequest) -> TaskRequest:
 
 
 def _normalized(text: str) -> str:
-    """The text in lower case without white space, backticks and invisible characters."""
+    """Return the text in lower case without white space, backticks and invisible characters."""
     characters = re.sub(r"[\s`]+", "", text)
     return "".join(char for char in characters if char.isascii() or unicodedata.category(char) != "Cf").casefold()
 

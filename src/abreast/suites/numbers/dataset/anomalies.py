@@ -78,13 +78,13 @@ def find(values: Values) -> list[Anomaly]:
 
 
 def _filled(values: Values) -> Values:
-    known = np.isfinite(values)
+    is_finite = np.isfinite(values)
     at = np.arange(len(values))
-    return np.interp(at, at[known], values[known])
+    return np.interp(at, at[is_finite], values[is_finite])
 
 
 def _between(values: Values) -> Values:
-    """The expected value of each point: half way between the medians of its neighbours on either side."""
+    """Return the expected value of each point: half way between the medians of its neighbours on either side."""
     padded = np.pad(values, NEIGHBOURS, mode="reflect")
     sides = np.median(np.lib.stride_tricks.sliding_window_view(padded, NEIGHBOURS), axis=1)
     expected: Values = (sides[: len(values)] + sides[NEIGHBOURS + 1 :]) / 2
@@ -92,7 +92,7 @@ def _between(values: Values) -> Values:
 
 
 def _deviation(values: Values) -> float:
-    """A robust standard deviation, slightly above 0 for constant series."""
+    """Return a robust standard deviation, slightly above 0 for constant series."""
     spread = 1.4826 * float(np.median(np.abs(values - np.median(values))))
     return max(spread, 1e-9 * (1.0 + float(np.max(np.abs(values)))))
 

@@ -36,7 +36,7 @@ def left_skewed(random: Random, size: int) -> Values:
 
 
 def _line(random: Random, size: int, rise: float) -> Values:
-    """A line with this total rise, and noise."""
+    """Generate a line with this total rise, and noise."""
     noise = random.uniform(2.0, 8.0)
     return random.uniform(80.0, 120.0) + np.linspace(0.0, rise, size) + random.normal(0.0, noise, size)
 
@@ -54,7 +54,7 @@ def flat(random: Random, size: int) -> Values:
 
 
 def noisy(random: Random, size: int) -> Values:
-    """A trend of moderate strength, upwards or downwards."""
+    """Generate a trend of moderate strength, upwards or downwards."""
     rise = random.uniform(25.0, 40.0) * random.choice([-1.0, 1.0])
     return 100.0 + np.linspace(0.0, rise, size) + random.normal(0.0, abs(rise) * random.uniform(0.3, 0.45), size)
 
@@ -75,7 +75,7 @@ def growth(random: Random, size: int) -> Values:
 
 
 def drift(random: Random, size: int) -> Values:
-    """Constant at first, then slowly drifting away."""
+    """Generate a series that is constant at first, then slowly drifts away."""
     start = int(size * random.uniform(0.3, 0.5))
     away = np.maximum(0, np.arange(size) - start) / (size - start) * random.uniform(15.0, 30.0)
     return 50.0 + float(random.choice([-1.0, 1.0])) * away + random.normal(0.0, 2.0, size)
@@ -110,7 +110,7 @@ def pair(random: Random, size: int, correlation: float) -> Columns:
 
 
 def correlated(random: Random, size: int) -> Columns:
-    """Positively, negatively, or not at all."""
+    """Generate two series that correlate positively, negatively, or not at all."""
     return pair(random, size, float(random.choice([-0.95, 0.0, 0.95])))
 
 
@@ -132,7 +132,7 @@ def different_trends(random: Random, size: int) -> Columns:
 
 
 def ohlcv(random: Random, size: int) -> Columns:
-    """Daily prices and volumes of a stock; low ≤ open, close ≤ high."""
+    """Generate daily prices and volumes of a stock, with low ≤ open, close ≤ high."""
     close = 100.0 * np.exp(np.cumsum(random.normal(0.0005, 0.015, size)))
     opened = np.concatenate([[100.0], close[:-1]]) * np.exp(random.normal(0.0, 0.004, size))
     top, bottom = np.maximum(opened, close), np.minimum(opened, close)
@@ -146,7 +146,7 @@ def ohlcv(random: Random, size: int) -> Columns:
 
 
 def order_book(random: Random, size: int) -> Columns:
-    """Levels of an order book, the best price first."""
+    """Generate the levels of an order book, the best price first."""
     middle, gap = random.uniform(80.0, 120.0), random.uniform(0.2, 0.8)
     steps = np.cumsum(random.uniform(0.02, 0.08, (2, size)), axis=1)
     more = random.uniform(0.5, 2.0)
@@ -166,7 +166,7 @@ def portfolio(random: Random, size: int) -> Columns:
 
 
 def sensors(random: Random, size: int) -> Columns:
-    """Readings of three sensors; the air is drier when it is warmer."""
+    """Generate readings of three sensors; the air is drier when it is warmer."""
     temperature = sensor(random, size)
     humidity = 60.0 - random.uniform(1.0, 3.0) * (temperature - 20.0) + random.normal(0.0, 3.0, size)
     pressure = 1013.0 + np.cumsum(random.normal(0.0, 0.3, size))
@@ -206,7 +206,7 @@ def _decimals(values: Values) -> int:
 
 
 def spread(values: Values) -> float:
-    """The standard deviation; exactly 0 for a constant, despite rounding errors."""
+    """Return the standard deviation; exactly 0 for a constant, despite rounding errors."""
     deviation = float(np.nanstd(values))
     return deviation if deviation > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0
 

@@ -30,7 +30,7 @@ class Preset:
     reads: Reader
     install: str
     login: str
-    start_cpu_s: float  # CPU time that its start takes
+    start_cpu_s: float  # CPU time for starting
     model: tuple[str, ...] = ("--model", "{model}")
     last: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Preset:
     has_stream: bool = False  # prints a `Stream`, which is followed live
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """The paths of its settings and of its login."""
+        """Return the paths of its settings and of its login."""
         home = Path(environment.get("HOME") or Path.home())
         if custom_folder := environment.get(self.settings_variable):
             folder = Path(custom_folder).absolute()

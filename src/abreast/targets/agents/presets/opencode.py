@@ -21,7 +21,7 @@ from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.untrusted_json import count, dollars, mapping
 
 LOGIN = "run `opencode auth login` once, or set the provider's key in the environment"
-_BUILT_IN = ("apply_patch", "plan_enter", "plan_exit")  # not SERVER_TOOL in spite of the underscore
+_BUILT_IN = ("apply_patch", "plan_enter", "plan_exit")  # exceptions to the pattern SERVER_TOOL
 _DENIED = re.compile(r"\brejected permission\b|\bspecified a rule which prevents\b", re.I)
 
 

@@ -1,4 +1,4 @@
-"""Questions where a name is defined."""
+"""Questions about the definition of a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions which files a commit changed."""
+"""Questions about the files that a commit changed."""
 
 from __future__ import annotations
 
