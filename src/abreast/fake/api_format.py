@@ -74,7 +74,7 @@ class FakeAnswer:
 
 
 class ApiFormat(Protocol):
-    """One API of a provider. `problem` returns what is wrong with a body, or None."""
+    """One API of a provider. `problem` returns the fault of a request body, or None."""
 
     provider: str  # anthropic or openai
 

@@ -147,7 +147,7 @@ def _requires(function: Callable[..., Any], name: str) -> bool:
 
 
 def _column_name(function: Callable[..., Any]) -> str:
-    inner = getattr(function, "func", function)  # of a functools.partial
+    inner = getattr(function, "func", function)  # the function of a functools.partial
     name = getattr(inner, "__name__", type(inner).__name__)
     name = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
     return name if is_column(name) else "function"

@@ -112,7 +112,7 @@ class Target(ABC):
     Subclass it for your own target; docs/how-to/extending.md shows one in a single file.
     """
 
-    name: str  # in limits and displays
+    name: str  # name in limits and displays
     version: str  # part of the key of every answer: it must change when answers could change
     simulated: bool = False  # marks every result
     sees: Sees = "case"  # what an answer may depend on, for reuse
@@ -127,10 +127,10 @@ class Target(ABC):
     account: str | None = None  # account whose quota it uses; None: its name
     pool: str | None = None  # targets of one pool share the rate that a provider announces; None: its name
     endpoint: str | None = None  # the address of its provider, which is tried before a run
-    sent_with_each: float = 0  # characters of every request besides its prompt
+    sent_with_each: float = 0  # characters of every request, without its prompt
     start_cpu_s: float = 0.0  # CPU time that starting a trial takes
     keyed_params: Mapping[str, Any] | None = None  # parameters that can change answers; None: all
-    cli_versions: Mapping[str, str] = MappingProxyType({})  # of the programs it starts, by name
+    cli_versions: Mapping[str, str] = MappingProxyType({})  # versions of the programs it starts, by name
     mcp_servers: Sequence[Server] = ()  # started before a run, to list their tools
     mcp_folder: Path | None = None  # where they start; None: the folder of the spec
     function: Callable[..., Any] | None = None  # the user's function that is measured

@@ -136,7 +136,7 @@ class _ParamsCopier:
             return self._params
         params = copy.copy(self._params)
         for name in self._mutable:
-            object.__setattr__(params, name, copy.deepcopy(getattr(params, name)))  # also of frozen classes
+            object.__setattr__(params, name, copy.deepcopy(getattr(params, name)))  # works for frozen classes, too
         return params
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import jinja2
 
 
-_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # in messages of Jinja2
+_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # the missing name in a message of Jinja2
 
 
 class Renderer:

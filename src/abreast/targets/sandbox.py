@@ -53,7 +53,7 @@ class Sandbox:
     """What a program may do beyond working in its own folder."""
 
     network: bool = True
-    disk_mb: int | None = None  # for temporary files, for the home, and for any file it writes
+    disk_mb: int | None = None  # limit for temporary files, for the home, and for each file it writes
     processes: int | None = None
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()

@@ -27,7 +27,7 @@ from abreast.store.user_tables.result_cache import name_of_cache
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
-MOST_NAMES = 64  # reserved at a time
+MOST_NAMES = 64  # names to reserve at a time
 CLOSING_S = 10.0  # how long the last write waits for other writers of the DuckDB file, such as workers of a pool
 FOLLOW_S = 0.5  # the shortest time between two updates of a DuckDB file
 
@@ -63,7 +63,7 @@ class Journal:
         """Commit these rows atomically."""
         with self._writer.using() as connection:
             self._queue.append((table, rows))
-            if not self._writing:  # else this is a signal handler, in the middle of another write
+            if not self._writing:  # otherwise this is a signal handler that interrupts another write
                 self._writing = True
                 try:
                     while self._queue:

@@ -13,7 +13,7 @@ from abreast.store.rows import to_json
 from abreast.store.user_tables.cells import TypedCell
 
 STDOUT = "-"
-LEVEL = "TRACKING"  # for the filters of log viewers
+LEVEL = "TRACKING"  # a level that log viewers can filter by
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:

@@ -166,7 +166,7 @@ class Tracker:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
             return self._store_failure(call, error)
-        if inspect.iscoroutine(returned):  # from a lambda that calls an async function
+        if inspect.iscoroutine(returned):  # the function is a lambda that calls an async one
             call.is_cacheable = False
             return self._awaited(call, lambda: returned)
         return self._store_result(call, returned)

@@ -24,7 +24,7 @@ from abreast.store.user_tables.tables import Frame
 from abreast.store.user_tables.tracked_rows import plain_name
 from abreast.tracker.tracker import Tracker
 
-PREFIX = "params_"  # of columns that hold the fields of the argument `params`
+PREFIX = "params_"  # prefix of the columns for the fields of the argument `params`
 RECOMMENDED_FIELDS = {
     "raw_response": ("raw_response", "raw", "response"),
     "tokens": ("input_tokens", "output_tokens", "tokens"),
@@ -43,8 +43,8 @@ RECOMMENDED_METRICS = {
 _ROW_COLUMNS = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
 _ANNOTATION_KINDS = {"int": "number", "float": "number", "str": "text"}
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
-COMPARED_ROWS = 1_000  # newest rows whose parameters are compared
-MOST_FILES = 10_000  # searched for DVC files
+COMPARED_ROWS = 1_000  # number of newest rows whose parameters are compared
+MOST_FILES = 10_000  # files to look at in a search for DVC files
 
 Ask = Callable[[str], bool]
 

@@ -21,7 +21,7 @@ Delta = dict[Key, int]
 # is monotone as long as LINE >= (SHAPE + WORD) / 4, so that a right line outweighs superfluous parts of it, and
 # LINE + SHAPE >= WORD, so that removing a line that people kept outweighs its words that they removed elsewhere.
 LINE, SHAPE, WORD = 5, 5, 10
-WEIGHT = LINE + SHAPE + WORD  # of a matching line, per word
+WEIGHT = LINE + SHAPE + WORD  # weight of a matching line, per word
 MARK = WEIGHT // 2  # a name or a mode; a rename is two names
 CONTENTS = 5 * WEIGHT  # the weight of a file that counts by name: that of a line of five words
 

@@ -19,8 +19,8 @@ MASK = "\ue000"
 _LONGEST_SENTENCE = 800
 _LONGEST_CLAUSE = 120
 _REFERENCE_REACH = 1_000  # characters between a name and a sentence that refers to it
-_MOST_SIGNALS = 20  # of one kind in a sentence
-_SENTENCE_END = re.compile(  # also before a line that begins with a label, as in `Not covered: ...`
+_MOST_SIGNALS = 20  # signals of one kind to read in a sentence
+_SENTENCE_END = re.compile(  # a sentence also ends before a line that begins with a label: `Not covered: ...`
     r"[.!?](?=[\s\"')\]*_]|$)|[。！？]|\n(?=[*_]{0,2}[A-Z][a-zA-Z -]{1,40}:[\s*_])"
 )
 _COORDINATION = re.compile(
@@ -112,7 +112,7 @@ class _Sentence:
         self._details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
             before = self.text[: match.start()].rstrip()
-            is_note = not before or before[-1] in "–—-:"  # of an entry in a list
+            is_note = not before or before[-1] in "–—-:"  # a note on an entry of a list
             if not is_note and not self.question.asks(match[0]):
                 _set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
@@ -308,7 +308,7 @@ def _apply_references(
     text: str, masked: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords
 ) -> None:
     """Apply sentences that refer to earlier names: `it's the first`, `the last one doesn't count`, `that's the one`."""
-    entries: list[list[NameMention]] = []  # of the latest list or code block
+    entries: list[list[NameMention]] = []  # entries of the latest list or code block
     previous = ""
     for unit in units:
         inside = within(unit.start, unit.end)

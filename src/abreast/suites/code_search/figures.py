@@ -41,7 +41,7 @@ class MeasureRow(NamedTuple):
     kind: Kind
     values: tuple[float | None, ...]
     improvements: tuple[Improvement | None, ...]  # over the baseline; None for the baseline
-    intervals: tuple[Interval | None, ...] = ()  # of shares
+    intervals: tuple[Interval | None, ...] = ()  # intervals of shares
     cases: int | None = None  # number of cases that an amount is averaged over, if equal for all variants
 
 

@@ -23,7 +23,7 @@ PRODUCTS = {  # presets by the name of the product
 }
 
 _ALIASES = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
-_VARIABLES = {  # by placeholder of a command template
+_VARIABLES = {  # environment variables by placeholder of a command template
     "prompt": "ABREAST_PROMPT_FILE",
     "cwd": "ABREAST_WORKSPACE",
     "model": "ABREAST_MODEL",

@@ -18,8 +18,8 @@ from abreast.text import many
 
 NAME = "coding-agents"
 QUESTION = "which coding agent is better on our repository?"
-TIMEOUT = 1200.0  # seconds of a run
-LAST = 5  # pull requests by default
+TIMEOUT = 1200.0  # timeout of a run in seconds
+LAST = 5  # default number of pull requests
 # The use of a run, for estimates without earlier runs.
 EXPECTS = {"seconds": 180.0, "output_tokens": 6_000.0}
 

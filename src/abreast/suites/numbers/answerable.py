@@ -78,8 +78,8 @@ class SeriesStatements:
     direction: str | None = None
     shape: str | None = None
     anomalies: int | None = None  # number of anomalous points
-    positions: list[int] = field(default_factory=list)  # of the anomalies, as far as listed
-    values: list[float] = field(default_factory=list)  # of the anomalies
+    positions: list[int] = field(default_factory=list)  # listed positions of anomalies
+    values: list[float] = field(default_factory=list)  # values of anomalies
     steps: list[int] = field(default_factory=list)  # positions of level shifts
 
 
@@ -289,7 +289,7 @@ _PAIR_ANSWERS: dict[str, Callable[[Statements], Any]] = {
 def read_statements(text: str) -> Statements:
     """Collect what a text states; unreadable parts make `is_understood` false."""
     statements = Statements()
-    name: str | None = None  # of the line's series
+    name: str | None = None  # the series that the line is about
     for line in filter(None, map(str.strip, text.splitlines())):
         title = _TITLE.match(line)
         if title is not None:

@@ -220,7 +220,7 @@ def _still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
     """Whether the anomalies are the remaining original ones and the added outliers, and no others."""
     old, new = before.columns["value"], after.columns["value"]
     is_present = np.isfinite(new)
-    if before.marks is not None:  # which do not cover what this perturbation adds or moves
+    if before.marks is not None:  # marks do not cover points that the perturbation adds or moves
         is_moved = kind in ("outliers", "reorder")
         return not is_moved and after.marks is not None and all(is_present[a] and is_present[b] for a, b in after.marks)
     positions = [anomaly.position for anomaly in anomalies.find(old)]

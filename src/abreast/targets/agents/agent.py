@@ -62,9 +62,9 @@ class Attempt:
     workspace: Workspace
     scratch: Path
     mark: str
-    carried: PreviousState | None  # the state that it continues from, in chained trials
+    carried: PreviousState | None  # in chained trials, the state to continue from
     memory_kills: int | None  # the system's count of out-of-memory kills before the attempt
-    stream: Stream | None  # follows the output, if it is a stream
+    stream: Stream | None  # parser of the output, if that is a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Agent(Target):
     asks_often = True
     changes_files = True  # if False, do not look for changes
     needs_network = False
-    default_model: str | None = None  # of answers whose output does not report one
+    default_model: str | None = None  # model of answers whose output reports none
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         self._where, self._shared, self._params = where, shared, params
@@ -127,7 +127,7 @@ class Agent(Target):
 
     @abstractmethod
     def _program(self, attempt: Attempt) -> process.Program:
-        """Return the program of an attempt, whose folders exist. Called in a thread; may raise a TrialError."""
+        """Return the program of an attempt. Its folders already exist. Called in a thread; may raise a TrialError."""
 
     @abstractmethod
     def _read(self, out: Path, err: Path) -> AgentOutput:
@@ -539,7 +539,7 @@ def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
 
 
 def _read_env(settings: Settings) -> dict[str, str]:
-    """Read `env:`, in which ${NAME} stands for an environment variable. Secrets must be written that way."""
+    """Read `env:`, in which ${NAME} is replaced by an environment variable. Secrets must be written that way."""
     declared = settings.take("env", {}, _is_environment, "a mapping of texts whose names are not empty, without =")
     for name, value in declared.items():
         if is_secret_setting(name, value) and "${" not in value:

@@ -182,7 +182,7 @@ class ClaudeCode(Agent):
             file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
             timeouts = [server.start_timeout for server in self.mcp_servers if server.start_timeout is not None]
-            if timeouts:  # in milliseconds; the CLI has one for all servers
+            if timeouts:  # the CLI has one timeout for all servers, in milliseconds
                 environment["MCP_TIMEOUT"] = str(round(max(timeouts) * 1000))
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         return process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)

@@ -47,7 +47,7 @@ def words_of_shell(where: str, command: Any, preset: Preset | None) -> list[str]
     """Return the words that run a text in a shell. Values are passed by variables, and further words as arguments."""
     if preset is not None or not isinstance(command, str):
         fix = 'write command: "my-agent < $ABREAST_PROMPT_FILE | tail -1", or remove shell:'
-        raise BadInput(f"{where}: shell: true requires a command that is one text", fix)
+        raise BadInput(f"{where}: shell: true requires a command that is a string", fix)
     for name in PLACEHOLDERS:
         if f"{{{name}}}" in command:
             instead = variable_name("prompt_file" if name == "prompt" else name)

@@ -170,7 +170,7 @@ class CheckRun:
     message: str = ""
     seconds: float | None = None
     output: str = ""
-    results: Results | None = None  # of individual tests, if reported
+    results: Results | None = None  # results of individual tests, if reported
     problem: str = ""
     timed_out: bool = False
 

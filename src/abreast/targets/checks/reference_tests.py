@@ -22,7 +22,7 @@ from abreast.targets.checks.check_runs import CheckContext, CheckRun, CheckTask,
 from abreast.targets.checks.test_results import Reporter, Results
 
 MAX_NAMED = 20  # names of tests stored with a trial
-REST_TIMEOUT_S = 300.0  # for the rest of the suite, with the human change
+REST_TIMEOUT_S = 300.0  # time limit for the rest of the suite, with the human change
 COUNTS = ("f2p_passed", "f2p_total", "p2p_passed", "p2p_total")
 NO_TARGET = "no test fails before the change and passes after it"
 CheckFacts = dict[str, Any]

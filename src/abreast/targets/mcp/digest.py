@@ -151,7 +151,7 @@ def version(servers: Iterable[Server], base: Path) -> str:
 
 
 def _executed_content(server: Server, base: Path) -> Iterator[str]:
-    """Digests of what is executed. Paths do not count, so that folders may be moved."""
+    """Yield digests of the executed files. Paths do not count, so that folders may be moved."""
     words = [_expand(word) for word in server.command]
     cwd = Path(base, _expand(server.cwd or "")).expanduser()
     program = _program(locate(words[0], str(base), str(cwd), first=True), cwd, server)

@@ -63,7 +63,7 @@ class ProcessSampler:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[int, ProgramUsage] = {}
-        self._cpu_s: dict[int, float] = {}  # by program, at the last sample
+        self._cpu_s: dict[int, float] = {}  # CPU time by program at the last sample
         self._sampled_at = 0.0
 
     def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:

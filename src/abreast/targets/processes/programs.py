@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-MAX_DIGESTED = 64_000_000  # of larger files, only the size counts
+MAX_DIGESTED = 64_000_000  # bytes; larger files count by size only
 VERSION_TIMEOUT_S = 30.0
 
 

@@ -34,12 +34,12 @@ ENDED = struct.Struct("=iidQ?")
 
 _CHUNK = 65_536  # most requests are smaller
 
-_KILL_TIMEOUT_S = 1.0  # for processes that cannot be killed: another user's, or waiting for a broken disk
-_PAUSE_S = 0.0005  # between two rounds of killing
-_GRACE_S = 1.0  # for supervisors to exit by themselves
+_KILL_TIMEOUT_S = 1.0  # wait for processes that cannot be killed: another user's, or blocked by a broken disk
+_PAUSE_S = 0.0005  # pause between two rounds of killing
+_GRACE_S = 1.0  # time for supervisors to exit by themselves
 _PR_SET_CHILD_SUBREAPER = 36
 RLIMIT_LOCKS = 10  # Linux has ignored it since 2.4.25, and children inherit it
-LIMIT_BITS = 24  # of a limit, for the process id of a supervisor
+LIMIT_BITS = 24  # bits of a limit that hold the process id of a supervisor
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -136,7 +136,7 @@ def launch(control: socket.socket, driver: int) -> None:
         if not pid:
             control.close()
             _set_limit(limit_of(driver, os.getpid()))
-            os.set_inheritable(descriptors[0], False)  # or the driver would not notice the end of this process
+            os.set_inheritable(descriptors[0], False)  # otherwise the driver would not notice the end of this process
             supervise(socket.socket(fileno=descriptors[0]))
             os._exit(0)
         supervisors.add(pid)

@@ -131,7 +131,7 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-_failures: dict[str, str] = {}  # by key: setups that this process does not retry
+_failures: dict[str, str] = {}  # failed setups by key, which this process does not retry
 
 
 def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> Environment:

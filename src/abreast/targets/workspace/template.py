@@ -128,7 +128,7 @@ def _copy_entry(source: bytes, target: bytes, record: FileRecord) -> None:
 
 
 MAX_IDLE = 8  # unused templates kept: consecutive cases may have different commits
-MAX_SPARE_BYTES = 1_000_000_000  # of all spare copies
+MAX_SPARE_BYTES = 1_000_000_000  # size of all spare copies
 RESTORE_TIMEOUT_S = 1.0  # to wait for a copy to become spare
 
 

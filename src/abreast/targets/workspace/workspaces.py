@@ -50,7 +50,7 @@ class Workspaces:
         self._owner = object()
         self._config = parse_workspace(where, setting, base)
         self._repository = Repository(self._config.git, base) if self._config.git is not None else None
-        self._environment_keys: dict[str, str] = {}  # by commit
+        self._environment_keys: dict[str, str] = {}  # environment keys by commit
         self.has_commits = self._repository is not None
         self.are_empty = self._config.copy is None and not self.has_commits  # at the start of a trial
         self.has_setup = bool(self._config.setup)
@@ -311,7 +311,7 @@ class Workspace:
     def __init__(self, path: Path, template: WorkspaceTemplate, since: int, base_commit: str | None = None) -> None:
         self.path = path
         self._template = template
-        self.since = since  # when it was handed out, in nanoseconds by the clock of the file system
+        self.since = since  # start of its use, in nanoseconds by the clock of the file system
         self._base_commit = base_commit  # where the chain of trials starts, if the final state is captured
         self._removed = False
         self.is_unchanged = False  # at the last diff

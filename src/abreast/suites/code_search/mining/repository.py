@@ -15,7 +15,7 @@ from abreast.plan import git
 from abreast.suites.code_search.finding import CASE_FOLDERS
 from abreast.suites.code_search.server.files import Files, regular_files, walk
 
-MOST_BYTES = 1_000_000  # of a file; larger ones are only searched for words
+MOST_BYTES = 1_000_000  # size limit of files to read; larger ones are only searched for words
 LONGEST_LINE = 2_000  # characters; a file with a longer line is generated
 OUTLINES = 500  # kept in memory
 
@@ -37,7 +37,7 @@ _LOCKS = {
     *("pipfile.lock", "go.sum", "composer.lock", "gemfile.lock", "packages.lock.json", "bun.lock", "deno.lock"),
 }
 _PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex"}
-_PROSE_NAMES = {  # of files without a suffix
+_PROSE_NAMES = {  # names of prose files without a suffix
     *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
     *("changelog", "changes", "history", "news", "todo", "install", "credits", "thanks", "version", "codeowners"),
 }

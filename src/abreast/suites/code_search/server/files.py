@@ -131,7 +131,7 @@ def walk(root: Path, skipped: Collection[str], most: float) -> Iterator[str]:
 
 def regular_files(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield the paths of regular files that are not below a link, with their sizes."""
-    is_real = {"": True}  # by folder
+    is_real = {"": True}  # whether a folder is reached without links
 
     def check(folder: str) -> bool:
         if folder not in is_real:

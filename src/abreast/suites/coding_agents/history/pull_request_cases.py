@@ -26,7 +26,7 @@ from abreast.suites.coding_agents.history.discovery import (
 )
 from abreast.suites.coding_agents.history.task_text import SHORTEST
 
-LAST = 10  # pull requests by default
+LAST = 10  # default number of pull requests
 SMALL, MEDIUM = 30, 200  # maximum changed lines
 ROW = "one after the other"  # the group of cumulative cases
 

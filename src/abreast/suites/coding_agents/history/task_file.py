@@ -37,7 +37,7 @@ class TaskEntry:
     style: Style | None = None
     by: By | None = None
     model: str | None = None
-    line: int = 0  # in the file
+    line: int = 0  # its line in the file
 
     def as_dict(self) -> dict[str, str]:
         return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
@@ -117,7 +117,7 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[Any], bool]:
 
 
 class TaskFile:
-    """A file for the tasks of the pull requests in `requested`; it keeps their lines if the model is the same."""
+    """A file for the tasks of the requested pull requests; it keeps existing lines that have the same model."""
 
     def __init__(self, path: Path, requested: Sequence[TaskEntry], may_replace: bool) -> None:
         self.path, self._requested, self._may_replace = path, requested, may_replace

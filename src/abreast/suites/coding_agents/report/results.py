@@ -38,7 +38,7 @@ DIFF = "diff_metrics"
 _IN_DIFF = tuple(name for name in COUNTS if name != "files_changed")
 _REPORTED = ("turns", "cpu_s", "peak_memory_mb", "exit_code", "tests_changed", "outside_changes")
 _TOKENS = ("input", "output", "cache_read", "cache_write")
-_SIMILARITY_SCALE = 10.0  # of the metric that Augbench's readers expect
+_SIMILARITY_SCALE = 10.0  # scale of the metric that Augbench's readers expect
 
 
 def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:

@@ -27,7 +27,7 @@ _TITLES = {
     FORM: "form of the answer",
     SUCCESS: FINISHED,
 }
-_DEFAULT_SCALE = (1.0, 5.0)  # of judges
+_DEFAULT_SCALE = (1.0, 5.0)  # the default scale of judges
 
 Kind = Literal["share", "rating", "seconds", "count", "tokens", "dollars", "megabytes"]
 

@@ -1,4 +1,4 @@
-"""Insert anomalies into a series, and detect them. The truth is what is detected in the numbers shown."""
+"""Insert anomalies into a series, and detect them. The truth is the result of the detection, not of the insertion."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _shift(values: Values) -> int | None:
     if len(values) < 4 * LEVEL:
         return None
     windows = np.median(np.lib.stride_tricks.sliding_window_view(values, LEVEL), axis=1)
-    steps = windows[LEVEL:] - windows[:-LEVEL]  # of a change before position LEVEL, LEVEL + 1, ...
+    steps = windows[LEVEL:] - windows[:-LEVEL]  # level changes before the positions LEVEL, LEVEL + 1, ...
     steps = steps - np.median(steps)
     most = int(np.argmax(np.abs(steps)))
     if abs(steps[most]) <= max(SHIFTED * _deviation(steps), ABOVE_NOISE * _deviation(values - _between(values))):

@@ -63,7 +63,7 @@ def window(random: Random, recordings: Sequence[Recording], size: int, over_mark
 def clip(marks: tuple[Mark, ...] | None, start: int, end: int) -> tuple[Mark, ...] | None:
     """Return the parts of marks from `start` up to `end`, relative to `start`.
 
-    None if there are no marks, or if it is unclear what is anomalous: less than half of a mark is inside, and less than
+    None if there are no marks, or if the anomalies are unclear: less than half of a mark is inside, and less than
     a quarter of the window; or marked windows cover more than half of it.
 
     >>> clip(((3, 3), (8, 11)), 2, 11), clip(((3, 3), (8, 11)), 2, 8)

@@ -250,7 +250,7 @@ def spread_percent(best_bid: float, best_ask: float) -> float:
 
 
 def imbalance(to_buy: float, to_sell: float) -> float:
-    """Demand less supply, in percent of both."""
+    """Return demand less supply, in percent of both."""
     return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
 
 
@@ -456,7 +456,7 @@ def quantities(columns: Columns) -> list[tuple[str, float]]:
 
 
 VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer can be a value of the data
-_NAMES = {  # of the statistics in replies
+_NAMES = {  # names of the statistics in replies
     "mean": "mean|average",
     "median": "median|middle value",
     "std": "standard deviation|std|sigma",

@@ -12,7 +12,7 @@ Values = npt.NDArray[np.float64]
 Columns = dict[str, Values]
 Random = np.random.Generator
 
-PERIOD = 20  # of seasonal series
+PERIOD = 20  # the period of seasonal series, in points
 
 
 def normal(random: Random, size: int, mean: float = 50.0, std: float = 10.0) -> Values:
@@ -211,7 +211,7 @@ def spread(values: Values) -> float:
     return deviation if deviation > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0
 
 
-NOISE = 0.1  # of the standard deviation
+NOISE = 0.1  # share of the standard deviation
 FACTOR = 1000.0
 TRUNCATED = 0.7  # remaining share of a truncated series
 WINDOW = 5  # points that are shuffled together

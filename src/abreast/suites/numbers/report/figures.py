@@ -54,7 +54,7 @@ class Answerable(NamedTuple):
     answerable: int
     not_answerable: int
     unknown: int
-    share: float | None  # of answerable cases
+    share: float | None  # share of answerable cases
     accuracy: Share  # on all cases
     both: int  # cases that the baseline can answer, too
     accuracy_both: Share
@@ -108,7 +108,7 @@ class Figures:
     sizes: tuple[int, ...] = ()
     difficulties: tuple[str, ...] = ()
     answerable: tuple[Answerable, ...] = ()
-    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
+    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # keys: case, variant
 
 
 def figures_of(analysis: Analysis) -> Figures:
@@ -275,7 +275,7 @@ def _text(expected: Any) -> str:
         return str(expected)
 
 
-Answerability = dict[int, dict[int, bool | None]]  # by case and variant
+Answerability = dict[int, dict[int, bool | None]]  # keys: case, variant
 
 
 def _answerable_by(analysis: Analysis) -> Answerability:

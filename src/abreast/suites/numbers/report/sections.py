@@ -86,16 +86,16 @@ def _figures(figures: Figures, analysis: Analysis) -> Section:
 
 
 def _compressed(variant: VariantFigures, baseline: str, basis: str) -> str:
-    """`treatment: 14.2 × fewer tokens in than baseline (95 % interval 11.0 … 17.4), counted by the target`."""
+    """`treatment: 14.2 × fewer input tokens than baseline (95 % interval 11.0 … 17.4), counted by the target`."""
     ratio = variant.compression
     assert ratio is not None
     if f"{ratio.estimate:.1f}" == "1.0":
-        return f"{variant.name}: about as many tokens in as {baseline}{_between(ratio, 2)}, {basis}"
+        return f"{variant.name}: about as many input tokens as {baseline}{_between(ratio, 2)}, {basis}"
     if ratio.estimate >= 1:
-        return f"{variant.name}: {ratio.estimate:.1f} × fewer tokens in than {baseline}{_between(ratio)}, {basis}"
+        return f"{variant.name}: {ratio.estimate:.1f} × fewer input tokens than {baseline}{_between(ratio)}, {basis}"
     more = Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low) if ratio.low else None
     interval = _between(more) if more else ""
-    return f"{variant.name}: {1 / ratio.estimate:.1f} × as many tokens in as {baseline}{interval}, {basis}"
+    return f"{variant.name}: {1 / ratio.estimate:.1f} × as many input tokens as {baseline}{interval}, {basis}"
 
 
 def _between(ratio: Interval, digits: int = 1) -> str:

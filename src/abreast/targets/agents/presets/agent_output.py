@@ -19,8 +19,8 @@ from abreast.targets.api.http_target import http_error
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import mapping, parsed
 
-LONGEST_JSON = 16_000_000  # bytes of a line or a document that are read
-LONGEST_LOG = 2_000_000  # bytes of a log that are searched; of a longer one, the beginning and the end
+LONGEST_JSON = 16_000_000  # bytes to read of a line or a document
+LONGEST_LOG = 2_000_000  # bytes of a log to search, half at each end of a longer one
 LONGEST_MESSAGE = 500
 EMPTY = "an empty answer"
 
@@ -38,10 +38,10 @@ class AgentOutput:
     turns: int | None = None
     tools: Counter[str] | None = None
     api_retries: int | None = None
-    retry_wait_s: float | None = None  # waited for retries that were answered
-    unanswered: TrialError | None = None  # for the request that was being retried when the output ended
+    retry_wait_s: float | None = None  # total wait for answered retries
+    unanswered: TrialError | None = None  # the error of the request that was being retried when the output ended
     extra_columns: Mapping[str, Any] = field(default_factory=dict)  # such as those of MCP tools
-    error: TrialError | None = None  # that the program reports
+    error: TrialError | None = None  # the error that the program reports
     missing_reason: str = EMPTY  # reason for a missing text
     raw: str | None = None  # the complete output, if the reader kept it
 
@@ -80,7 +80,7 @@ def json_objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any
 
 
 def json_document(path: Path, most: int = LONGEST_JSON) -> Any:
-    """Return the JSON document in a file, also after other output; None if there is none or it is too long."""
+    """Return the JSON document in a file, even after other output; None if there is none or it is too long."""
     try:
         with process.open_output(path) as file:
             content = file.read(most + 1)
@@ -99,7 +99,7 @@ def sum_known(*counts: int | None) -> int | None:
 
 
 def uncached(total: int | None, cached: int | None) -> int | None:
-    """Return the input tokens without cached ones, for programs that count both together."""
+    """Subtract cached input tokens, for programs that include them in the total."""
     return None if total is None else max(0, total - (cached or 0))
 
 
@@ -148,7 +148,7 @@ def status_in(message: str) -> int | None:
 
 
 def one_line(text: str) -> str:
-    """Return a message on one line; of an error in JSON, its message.
+    """Join the lines of a message; from an error in JSON, extract the message.
 
     >>> one_line('{"error": {"message": "Too\\\\n long", "code": "too_long"}}')
     'Too long (too_long)'

@@ -47,7 +47,7 @@ QUIET = {
 _NOT_LOGGED_IN = re.compile(r"not logged in|invalid api key|please run /login|authentication|oauth token", re.I)
 _LIMIT = re.compile(r"(usage|session|weekly|5-hour|hit your) limit", re.I)
 _PASSING = re.compile(r"timed out|connection|overloaded|fetch failed|socket|network", re.I)
-_STARTED = ("connected", "pending")  # of MCP servers; pending ones are reported again when they are used
+_STARTED = ("connected", "pending")  # states of MCP servers; pending ones are reported again when used
 _QWEN_ERROR = re.compile(r"^\[API Error: (.*)\]$", re.S)
 
 
@@ -60,12 +60,12 @@ class Stream:
     tools: Counter[str] = field(default_factory=Counter)
     mcp_calls: McpCalls = field(default_factory=McpCalls)
     retries: int = 0
-    retry_wait_s: float = 0.0  # waited for retries that were answered
-    last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
-    _retry_delays_s: float = 0.0  # since the last answer
+    retry_wait_s: float = 0.0  # total wait for answered retries
+    last_retry: Mapping[str, Any] | None = None  # the last retry since the last answer of the provider
+    _retry_delays_s: float = 0.0  # waits since the last answer
     _requested_at: float | None = None  # time of a request without any answer yet, if the output is followed live
     request_id: str | None = None
-    last_text: str = ""  # of the assistant
+    last_text: str = ""  # last text of the assistant
     _usage_by_message: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def hear(self, line: bytes) -> float:

@@ -78,7 +78,7 @@ def _add_call(calls: McpCalls, kind: object, item: Mapping[str, Any]) -> None:
 
 
 def _unanswered(message: str, retries: int) -> TrialError:
-    """Return the request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
+    """Return the error of the request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
     cause = message.partition("(")[2].removesuffix(")")
     return unanswered_error(retries, status_in(cause) or 503, one_line(cause)[:200], LOGIN)
 

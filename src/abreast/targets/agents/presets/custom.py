@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """Takes everything that was printed as the answer."""
+    """Takes the complete output as the answer."""
 
     most: int  # bytes
 

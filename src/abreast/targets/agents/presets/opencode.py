@@ -28,7 +28,7 @@ _DENIED = re.compile(r"\brejected permission\b|\bspecified a rule which prevents
 def read(out: Path, err: Path) -> AgentOutput:
     output, message, error = AgentOutput(tools=Counter()), None, None
     calls = McpCalls()
-    texts: list[str] = []  # of the last message
+    texts: list[str] = []  # texts of the last message
     cost: float | None = None
     for event in json_objects(out):
         kind, part = event.get("type"), mapping(event.get("part"))

@@ -18,9 +18,9 @@ from abreast.targets.workspace.git import git_command
 from abreast.targets.workspace.git.git_command import EnvVars
 
 LARGE = 16_000_000  # bytes; larger files are listed by name only
-MAX_NEW_BYTES = 256_000_000  # read for one comparison
+MAX_NEW_BYTES = 256_000_000  # size of the new files that one comparison reads
 MAX_NEW_FILES = 50_000
-IGNORE_RULES_TIMEOUT_S = 30.0  # for git to apply the rules of .gitignore files
+IGNORE_RULES_TIMEOUT_S = 30.0  # time for git to apply the rules of .gitignore files
 MAX_DIGESTED = 1_000_000_000  # bytes; larger files are compared by size and date
 UPDATE_INDEX = ("update-index", "--replace", "-z", "--index-info")
 

@@ -11,7 +11,7 @@ from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
-MOST_FUNCTIONS = 20  # in an answer
+MOST_FUNCTIONS = 20  # functions in an answer
 FUNCTIONS_AT_ONCE = 100  # functions to search for in one pass over all files
 
 Function = tuple[RepositoryFile, SymbolDefinition]

@@ -51,12 +51,12 @@ def tokens_by_task(figures: Figures, basis: str) -> Picture | None:
     nothing = [None] * len(names)
     return lanes_picture(
         "token-reduction",
-        "Tokens in of a call, by task",
+        "Input tokens per call, by task",
         names=names,
         groups=groups,
         axis=(most, lambda at: count(round(at))),
-        alternative=f"Mean tokens in of a call. {lanes_in_words(names, groups)}",
-        below=f"mean of all calls, {basis}",
+        alternative=f"Mean input tokens per call. {lanes_in_words(names, groups)}",
+        below=f"mean over all calls, {basis}",
         label="task",
         rows=[(task, *map(plain, of_task)) for task, of_task in means.items() if of_task != nothing],
     )
@@ -147,8 +147,8 @@ def _lengths(drawing: Drawing, sizes: Sequence[int], x: Scale, bottom: float) ->
 
 
 _TOKENS = Axis(
-    "tokens of a call",
-    "mean tokens of a call, in and out",
+    "tokens per call",
+    "mean tokens per call, in and out",
     lambda tokens: f"{plain(tokens)} tokens a call",
     lambda tokens: count(round(tokens)),
 )
