@@ -162,18 +162,18 @@ class Judge(Scorer):
         if "expected" in self._shows and case.expected is not None:
             parts.append(("expected answer", _text(case.expected)))
         if not self.pairwise:
-            parts += self._quoted("", answer)
+            parts += self._visible_parts("", answer)
         else:
             other = baseline or JudgedAnswer("")
             first, second = (other, answer) if item.endswith(ORDERS[0]) else (answer, other)
-            parts += [*self._quoted("first ", first), *self._quoted("second ", second)]
+            parts += [*self._visible_parts("first ", first), *self._visible_parts("second ", second)]
         rubric = "\n".join(f"- {dimension}: {meaning}" for dimension, meaning in self.rubric.items())
         ask = _COMPARE if self.pairwise else _RATE
         return ask.format(
             rubric=rubric, data=quoted(parts), form=self._form(), low=f"{self._low:g}", high=f"{self._high:g}"
         )
 
-    def _quoted(self, prefix: str, answer: JudgedAnswer) -> list[tuple[str, str]]:
+    def _visible_parts(self, prefix: str, answer: JudgedAnswer) -> list[tuple[str, str]]:
         """Return the visible parts of an answer, with their titles."""
         parts = [(f"{prefix}answer", _text(answer.answer))] if "answer" in self._shows else []
         if self.sees_change:

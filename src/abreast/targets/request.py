@@ -169,11 +169,11 @@ def compile_template(where: str, text: str) -> jinja2.Template:
 def digest_of_params(params: Any) -> str:
     """Return a digest of a variant's parameters, including functions."""
     if isinstance(params, Mapping):
-        return digest({key: _keyed(key, value) for key, value in params.items()})
+        return digest({key: _replace_functions(key, value) for key, value in params.items()})
     return digest(params)
 
 
-def _keyed(key: str, value: Any) -> Any:
+def _replace_functions(key: str, value: Any) -> Any:
     """Replace a function by the digest of its code, and a reference without arguments by its short form."""
     if key == "transform" and isinstance(value, Mapping) and set(value) == {"from"}:
         return reference_in(value)

@@ -158,7 +158,7 @@ class Tracker:
         call = self._call(function, args, kwargs, params, raise_on_error)
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return self._track_async(call, cache_force)
-        hit = self._cached(call, cache_force)
+        hit = self._find_cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
         call.begin(self.resources)
@@ -168,17 +168,17 @@ class Tracker:
             return self._store_failure(call, error)
         if inspect.iscoroutine(returned):  # the function is a lambda that calls an async one
             call.is_cacheable = False
-            return self._awaited(call, lambda: returned)
+            return self._track_awaited(call, lambda: returned)
         return self._store_result(call, returned)
 
     async def _track_async(self, call: _TrackedCall, cache_force: bool) -> Any:
-        hit = self._cached(call, cache_force)
+        hit = self._find_cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
         call.begin(self.resources)
-        return await self._awaited(call, functools.partial(call.function, *call.args, **call.kwargs))
+        return await self._track_awaited(call, functools.partial(call.function, *call.args, **call.kwargs))
 
-    async def _awaited(self, call: _TrackedCall, function: Callable[[], Awaitable[Any]]) -> Any:
+    async def _track_awaited(self, call: _TrackedCall, function: Callable[[], Awaitable[Any]]) -> Any:
         try:
             returned = await function()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
@@ -304,7 +304,7 @@ class Tracker:
             raises=self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
-    def _cached(self, call: _TrackedCall, force: bool) -> Hit | None:
+    def _find_cached(self, call: _TrackedCall, force: bool) -> Hit | None:
         if self._cache is None or call.key is None or force:
             return None
         key = call.key.text

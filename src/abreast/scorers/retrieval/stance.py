@@ -109,7 +109,7 @@ class _Sentence:
         if concession:
             reach = self.text.find(",", concession.end())
             _set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
-        self._details()
+        self._apply_details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
             before = self.text[: match.start()].rstrip()
             is_note = not before or before[-1] in "–—-:"  # a note on an entry of a list
@@ -119,19 +119,19 @@ class _Sentence:
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
             _set(self._between(begin, match.start()), Stance.REJECTED)
         for match in islice(lexicon.DIMINISHER.finditer(self.text), _MOST_SIGNALS):
-            self._diminished(match)
+            self._apply_diminution(match)
         for match in islice(lexicon.NEGATION.finditer(self.text), _MOST_SIGNALS):
-            self._negated(match)
+            self._apply_negation(match)
         for match in islice(lexicon.EXCLUSION.finditer(self.text), _MOST_SIGNALS):
-            self._excluded(match)
-        self._premises()
+            self._apply_exclusion(match)
+        self._apply_premises()
 
     def _between(self, start: int, end: int) -> list[NameMention]:
         first = bisect_left(self.ranges, (start, 0))
         last = bisect_left(self.ranges, (end, 0))
         return self.mentions[first:last]
 
-    def _premises(self) -> None:
+    def _apply_premises(self) -> None:
         """Treat A in `A is built from B, so C runs first` and in `A is set, but B wins` as mentioned."""
         for pattern in (lexicon.PREMISE_END, lexicon.OVERRULED):
             match = pattern.search(self.text)
@@ -143,7 +143,7 @@ class _Sentence:
             premises = self._between(0, match.start())
             _set([mention for mention in premises if mention.kind in concluded], Stance.MENTIONED)
 
-    def _details(self) -> None:
+    def _apply_details(self) -> None:
         """Treat objects of verbs such as `calls` as mentioned, unless the question has the verb."""
         carried, previous_end = False, 0
         kinds: set[str] = set()
@@ -160,7 +160,7 @@ class _Sentence:
             carried, previous_end = is_detail, end
             kinds.add(mention.kind)
 
-    def _excluded(self, match: re.Match[str]) -> None:
+    def _apply_exclusion(self, match: re.Match[str]) -> None:
         """Reject X in `rather than X`; claim it after a negation: `in no file except X`."""
         clause = max(self.text.rfind(mark, 0, match.start()) for mark in ".;:,")
         is_double = any(lexicon.NEGATION.finditer(self.text, clause + 1, match.start())) or lexicon.NO_OTHER.search(
@@ -169,7 +169,7 @@ class _Sentence:
         stance = Stance.CLAIMED if is_double else Stance.REJECTED
         _set(self._between(match.end(), self._scope_end(match.end())), stance, firm=True)
 
-    def _negated(self, match: re.Match[str]) -> None:
+    def _apply_negation(self, match: re.Match[str]) -> None:
         begin, end = match.span()
         reach = self._scope_end(end, leading=not self.text[:begin].strip(" *_#\n\t-"))
         if objects := self._between(end, reach):
@@ -180,7 +180,7 @@ class _Sentence:
         if is_denial or self.question.asks(predicate) or not lexicon.WORD.search(predicate.replace(MASK, "x" * 4)):
             _set(self._subjects(begin, 6), Stance.REJECTED, firm=is_denial)
 
-    def _diminished(self, match: re.Match[str]) -> None:
+    def _apply_diminution(self, match: re.Match[str]) -> None:
         """Reject X in `X merely receives it`, unless the question has the verb."""
         verb = match["verb"] or ""
         if verb.lower() in lexicon.NOT_VERBS or self.question.asks(verb):
@@ -276,16 +276,16 @@ def _apply_introductions(masked: str, units: list[MarkdownUnit], within: lexicon
     introduction: Stance | None = None
     for unit in units:
         if unit.kind == "heading":
-            heading, introduction = _introduced(masked[unit.start : unit.end]), None
+            heading, introduction = _read_introduction(masked[unit.start : unit.end]), None
         elif unit.kind == "text":
             text = masked[unit.start : unit.end].rstrip()
-            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
+            introduction = _read_introduction(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
         stance = introduction or heading
         if stance is not None and (unit.kind != "text" or introduction is None):
             _set(within(unit.start, unit.end), stance, firm=stance is Stance.REJECTED)
 
 
-def _introduced(text: str) -> Stance | None:
+def _read_introduction(text: str) -> Stance | None:
     clause = re.split(r"\bbut\b|;|\baber\b|\bmais\b", text.split("(")[0])[-1]
     if any(lexicon.NEGATION.finditer(clause)):
         return Stance.REJECTED

@@ -74,7 +74,7 @@ def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment
         },
         target="simulated" if config.mock else "claude-code",
         params=common if config.mock else {**common, "workspace": workspace},
-        variants={name: _simulated(name, arm, config) if config.mock else arm for name, arm in arms.items()},
+        variants={name: _simulate(name, arm, config) if config.mock else arm for name, arm in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
         expects=None if config.mock else EXPECTS,
@@ -84,7 +84,7 @@ def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment
     )
 
 
-def _simulated(name: str, arm: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
+def _simulate(name: str, arm: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
     """Return the parameters for the simulator; tools and servers are only recorded."""
     recorded = {key: value for key, value in arm.items() if key in ("tools", "mcp")}
     return {**recorded, "accuracy": MOCK.get(name, MOCK[WITH]), "latency": config.mock_latency}

@@ -71,7 +71,9 @@ def _arms(table: ComparisonTable) -> Section:
     if skipped:
         sentences.append(f"not counted, neither as wrong nor as unanswered: {', '.join(skipped)}")
     if table.answered_by_all == 0:
-        sentences.append(f"no case that {_who_answered(table)}: amounts are over different cases, and not comparable")
+        sentences.append(
+            f"no case that {_describe_answered(table)}: amounts are over different cases, and not comparable"
+        )
     infrastructure = rows.error & ~rows.own_failure
     return Section(
         "arms",
@@ -126,7 +128,7 @@ def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
     return f"{subject} also used {' and '.join(parts)}{unknown}"
 
 
-def _who_answered(table: ComparisonTable) -> str:
+def _describe_answered(table: ComparisonTable) -> str:
     """Return `both answered`, or `all but broken always answered` with repeats."""
     group = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
@@ -146,7 +148,7 @@ def _side_by_side(table: ComparisonTable, measures: list[MeasureRow]) -> NamedTa
     ]
     if table.answered_by_all:
         counts = (NOTHING if name in table.silent else f"{table.answered_by_all:,}" for name in table.names)
-        rows.append((f"cases that {_who_answered(table)}", *counts, *(NOTHING for _ in others)))
+        rows.append((f"cases that {_describe_answered(table)}", *counts, *(NOTHING for _ in others)))
     changes = ["change" if len(others) == 1 else f"change of {table.names[at]}" for at in others]
     names = [f"{name} (baseline)" if name == table.baseline and others else name for name in table.names]
     return NamedTable("side-by-side", "", ("measure", *names, *changes), tuple(rows), _how_to_read(table, measures))
@@ -200,7 +202,7 @@ _SHORT = {"tokens": "tokens", "seconds": "latency"}
 def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
-    whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
+    whose = f"the cases that {_describe_answered(table)}" if table.answered_by_all else "its own cases"
     parts = ["change: the variant against the baseline, − is less"] if len(table.names) > 1 else []
     has_other_level = any(change and change.level != 0.95 for each in measures for change in each.improvements)
     parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")

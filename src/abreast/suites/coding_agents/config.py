@@ -89,7 +89,7 @@ def experiment(config: SuiteConfig) -> Experiment:
         description=QUESTION,
         suite=NAME,
         case_noun=tasks.noun,
-        **(_simulated(config, tasks) if config.mock else _executed(config, tasks)),
+        **(_simulate_agents(config, tasks) if config.mock else _run_agents(config, tasks)),
         baseline=config.agents[0].name,
         repeats=config.runs,
         limits={**limits, **config.limits},
@@ -101,7 +101,7 @@ def experiment(config: SuiteConfig) -> Experiment:
     return result
 
 
-def _executed(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
+def _run_agents(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     return {
         "cases": tasks.cases,
         "target": "command",
@@ -112,7 +112,7 @@ def _executed(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     }
 
 
-def _simulated(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
+def _simulate_agents(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     """Return the experiment for the simulator, which needs an accuracy and no workspace."""
     names = [agent.name for agent in config.agents]
     return {

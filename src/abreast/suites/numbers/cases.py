@@ -96,9 +96,9 @@ def _cases_of_draw(
     recordings: Sequence[external.Recording],
 ) -> Iterator[dict[str, Any]]:
     sizes = [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
-    size = _turn(sizes, name, index, seed, "size")
+    size = _take_turn(sizes, name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
-    query, sample, right = _decidable(random, name, task, index, seed, size, recordings)
+    query, sample, right = _draw_decidable(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
     tags = {"task": name, "difficulty": query.difficulty(sample.size), "size": str(sample.size)}
     if not robustness:
@@ -106,14 +106,14 @@ def _cases_of_draw(
         return
     yield {**_case(case_id, sample, query, right, {**tags, "perturbation": "none"}), "group": case_id}
     for kind in PERTURBATIONS:
-        changed = _perturbed(kind, sample, random, query)
+        changed = _perturb(kind, sample, random, query)
         if changed is not None:
             other, expected = changed
             case = _case(f"{case_id}-{kind}", other, query, expected, {**tags, "perturbation": kind})
             yield {**case, "group": case_id}
 
 
-def _turn(items: Sequence[Any], name: str, index: int, seed: int, purpose: str) -> Any:
+def _take_turn(items: Sequence[Any], name: str, index: int, seed: int, purpose: str) -> Any:
     """Cycle through the items, shuffled in every round, so that any number of cases is balanced."""
     cycle, position = divmod(index, len(items))
     order = np.random.default_rng([seed, _number(f"{name} {purpose}"), cycle]).permutation(len(items))
@@ -124,7 +124,7 @@ def _number(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _decidable(
+def _draw_decidable(
     random: Random,
     name: str,
     task: TaskKind,
@@ -136,9 +136,9 @@ def _decidable(
     """Return the next query, a series that decides it, and the truth; if no recording decides it, a later query."""
     queries = _queries(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
-        query = QUERIES[_turn(queries, name, turn, seed, "query")]
+        query = QUERIES[_take_turn(queries, name, turn, seed, "query")]
         for _ in range(TRIES):
-            sample = _window(random, query, size, recordings) if recordings else _generated(random, task, query, size)
+            sample = _window(random, query, size, recordings) if recordings else _generate(random, task, query, size)
             right = truth(query, sample)
             if right is not None:
                 return query, sample, right
@@ -147,16 +147,16 @@ def _decidable(
     raise BadInput(message, "exclude the task with `--task`, or use other recordings")
 
 
-def _generated(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
+def _generate(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
     sources = task.drawn_from(query.name)
     source = str(sources[int(random.integers(len(sources)))])
     columns = draw(source, random, size)
     if query.name not in (*_MARK_QUERIES, "type"):
         return DrawnSeries(columns, source)
-    return _with_anomalies(random, query, columns["value"], source)
+    return _add_anomalies(random, query, columns["value"], source)
 
 
-def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
+def _add_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
     """Return a clean series, or one with events of one kind; undecided if detection does not find exactly those."""
     clean = query.name in ("presence", "anomalies") and random.random() < (0.5 if query.name == "presence" else CLEAN)
     if clean:
@@ -202,7 +202,7 @@ def truth(query: Query, sample: DrawnSeries) -> Any:
     return query.truth(sample.columns)
 
 
-def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
+def _perturb(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
     """Return the perturbed series and its truth; None if it no longer decides the query."""
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), sample.columns)
@@ -210,13 +210,13 @@ def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> 
     if all(np.array_equal(changed[name], sample.columns[name], equal_nan=True) for name in changed):
         return None
     other = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
-    if query.name in (*_MARK_QUERIES, "type") and not _still_clear(kind, sample, other):
+    if query.name in (*_MARK_QUERIES, "type") and not _is_still_clear(kind, sample, other):
         return None
     right = truth(query, other)
     return None if right is None else (other, right)
 
 
-def _still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
+def _is_still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
     """Whether the anomalies are the remaining original ones and the added outliers, and no others."""
     old, new = before.columns["value"], after.columns["value"]
     is_present = np.isfinite(new)

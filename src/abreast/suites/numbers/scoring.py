@@ -41,7 +41,7 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
 
 def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
     """`correct` is the F1 of the positions, `delayed` the F1 if positions may be off by `DELAY`."""
-    right, wrong, missed = _matched(expected, predicted, 0)
+    right, wrong, missed = _count_matches(expected, predicted, 0)
     explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
     return {
         "correct": position_f1(expected, predicted),
@@ -60,11 +60,11 @@ def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 
     >>> position_f1([], []), position_f1([], [12])  # no anomalies, none reported
     (1.0, 0.0)
     """
-    right, wrong, missed = _matched(expected, predicted, delay)
+    right, wrong, missed = _count_matches(expected, predicted, delay)
     return 2 * right / (2 * right + wrong + missed) if right + wrong + missed else 1.0
 
 
-def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
+def _count_matches(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
     """Counts of matched marks, positions outside all marks, and missed marks; each position matches one mark."""
     marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
     matched: set[int] = set()

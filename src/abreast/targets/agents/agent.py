@@ -202,7 +202,7 @@ class Agent(Target):
             answer: Answer = await self._in_thread(workers, self._read_answer, start.attempt, ended)
             if self.checks:
                 workers.clock("checking")
-                answer = await self._checked(start.attempt, answer, workers)
+                answer = await self._add_checks(start.attempt, answer, workers)
             failed = False
             return answer
         except asyncio.CancelledError:  # timed out: store what it did
@@ -241,7 +241,7 @@ class Agent(Target):
         process_tree.containment()  # starts the launcher now, so that it does not count as time of the trial
         if self.changes_files and self.sandbox is None:
             self._outside_watch.begin()
-        carried = self._carried(trial)
+        carried = self._find_previous_state(trial)
         attempt = Attempt(
             trial=trial,
             request=request,
@@ -262,7 +262,7 @@ class Agent(Target):
         except Exception as error:  # noqa: BLE001 - raised later, when the caller knows the folders
             return _StartedAttempt(attempt, program, error=error)
 
-    def _carried(self, trial: Trial) -> PreviousState | None:
+    def _find_previous_state(self, trial: Trial) -> PreviousState | None:
         """Return the state that the trial continues from; the run knows that of the previous trial."""
         if not self._workspaces.is_chained:
             return None
@@ -407,7 +407,7 @@ class Agent(Target):
                 data |= {name: count for name, count in diff.counts.columns().items() if count is not None}
             if diff.state is not None:
                 artifacts[STATE] = diff.state.as_text()
-            data |= _carried_on(attempt, diff)
+            data |= _chain_columns(attempt, diff)
             data |= self._outside_changes(attempt)
         if self._keeps_workspaces:
             data["workspace"] = str(attempt.workspace.path)
@@ -457,7 +457,7 @@ class Agent(Target):
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
+    async def _add_checks(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
         attempt.workspace.mark_changed()
         trial = self._check_context(attempt.trial, attempt.request, workers, state, attempt.workspace)
@@ -527,7 +527,7 @@ class Agent(Target):
         return self._workspaces.set_up(trial.case, self.request(trial).input)
 
 
-def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
+def _chain_columns(attempt: Attempt, diff: Diff) -> dict[str, str]:
     """Return the columns of chained trials: where the state came from, and what it was before and after."""
     if attempt.carried is None:
         return {}

@@ -31,7 +31,7 @@ class Key:
         """Return the key; None if none is needed. Runs the command the first time."""
         with self._lock:
             if self._value is None:
-                self._value = self._checked(self._run_command() if self.command else self._from_environment())
+                self._value = self._check(self._run_command() if self.command else self._from_environment())
             return self._value
 
     @property
@@ -50,10 +50,10 @@ class Key:
             if time.monotonic() - self._renewed_at < RENEW_S:
                 return False
             self._value = None
-            self._value = self._checked(self._run_command())
+            self._value = self._check(self._run_command())
             return self._value != refused
 
-    def _checked(self, key: str | None) -> str | None:
+    def _check(self, key: str | None) -> str | None:
         """Refuse a key that no header can contain, and register it as a secret."""
         if key and not (key.isascii() and key.isprintable()):
             source = f"the output of the key command {shlex.join(self.command)}" if self.command else self.variables[0]

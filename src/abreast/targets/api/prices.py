@@ -55,7 +55,7 @@ class Prices:
     def of(self, *models: str | None) -> TokenPrice | None:
         """Return the price of the first of these models that has one."""
         names = [name for model in models if model for name in _names(model)]
-        for table in (self._own, _shipped()):
+        for table in (self._own, _read_shipped()):
             for name in names:
                 if name in table:
                     return table[name]
@@ -84,7 +84,7 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _shipped() -> dict[str, TokenPrice]:
+def _read_shipped() -> dict[str, TokenPrice]:
     return {model: _price(price) for model, price in _table()["models"].items()}
 
 

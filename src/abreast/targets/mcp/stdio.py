@@ -154,7 +154,7 @@ class StdioChannel:
     async def _read(self) -> None:
         chunk = await self._chunk()
         if not chunk:
-            raise await self._ended()
+            raise await self._exit_error()
         self._size += len(chunk)
         *lines, rest = chunk.split(b"\n")
         for line in lines:
@@ -194,7 +194,7 @@ class StdioChannel:
         fix = "check that the command starts the server; some need a word such as mcp or --stdio"
         return McpError(f'does not speak MCP: its first output was "{self._first_noise}"', fix)
 
-    async def _ended(self) -> McpError:
+    async def _exit_error(self) -> McpError:
         """Return the error of a process whose output has ended."""
         if self._buffer:
             self._receive_line(bytes(self._buffer))

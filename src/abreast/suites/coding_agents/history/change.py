@@ -101,7 +101,7 @@ def diff_between(history: GitHistory, base: str, head: str, files: list[ChangedF
 
 def _header(file: ChangedFile, size: int) -> str:
     old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
-    old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
+    old, new = (_quote(readable(os.fsencode(name))) for name in (old, new))
     before, after = (old if file.before else "/dev/null"), (new if file.after else "/dev/null")
     head = f"diff --git {old} {new}\n--- {before}\n+++ {after}\n"
     if file.binary:
@@ -110,7 +110,7 @@ def _header(file: ChangedFile, size: int) -> str:
     return f"{head}Files {old} and {new} differ, left out for their size: {size:,} bytes, {counts}\n"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     plain = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return name if plain == name else f'"{plain}"'
 

@@ -118,7 +118,7 @@ def cases(
     if cumulative:
         pull_requests.sort(key=lambda pr: pr.merged_at)
     built = (_case(history, pr, tests or []) for pr in pull_requests)
-    yield from _chained(built) if cumulative else built
+    yield from _chain(built) if cumulative else built
 
 
 def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | Exclusion]:
@@ -134,7 +134,7 @@ def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | Exclusi
             yield _without_task(item)
 
 
-def _chained(cases: Iterable[Case]) -> Iterator[Case]:
+def _chain(cases: Iterable[Case]) -> Iterator[Case]:
     """Let each case continue the previous one; they form a group, because they are not independent."""
     start, after = "", ""
     for case in cases:

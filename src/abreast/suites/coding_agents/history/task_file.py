@@ -79,7 +79,7 @@ def _entry(where: str, line: int, values: Any) -> TaskEntry:
         raise BadInput(f"{where}: a task must be an object, got {quote(values)}", f"write a line such as {_EXAMPLE}")
     settings = Settings(where, values)
     settings.noun = "key"
-    commit, task = _required(settings, "commit"), _required(settings, "task")
+    commit, task = _take_required(settings, "commit"), _take_required(settings, "task")
     base = settings.take("base", None, is_text, "the hash of the commit before")
     for key, value in (("commit", commit), ("base", base)):
         if value is not None and not _HASH.fullmatch(value):
@@ -105,7 +105,7 @@ def _entry(where: str, line: int, values: Any) -> TaskEntry:
     return entry
 
 
-def _required(settings: Settings, key: str) -> str:
+def _take_required(settings: Settings, key: str) -> str:
     value: str | None = settings.take(key, None, is_text, "text")
     if value is None:
         raise BadInput(f'{settings.where}: "{key}" is missing', f"write a line such as {_EXAMPLE}")
@@ -124,7 +124,7 @@ class TaskFile:
 
     def entries(self) -> list[TaskEntry]:
         """Return the existing tasks; raises if others would be lost, unless they may be replaced."""
-        existing = self._existing()
+        existing = self._read_existing()
         return [existing[entry.commit][0] for entry in self._requested if entry.commit in existing]
 
     def add(self, new: Sequence[TaskEntry]) -> None:
@@ -132,12 +132,12 @@ class TaskFile:
 
         def with_new(before: bytes) -> bytes:
             lines = {entry.commit: entry.text() for entry in new}
-            lines |= {commit: text for commit, (_, text) in self._existing().items()}
+            lines |= {commit: text for commit, (_, text) in self._read_existing().items()}
             return "".join(lines[entry.commit] for entry in self._requested if entry.commit in lines).encode()
 
         rewrite(self.path, with_new)
 
-    def _existing(self) -> dict[str, tuple[TaskEntry, str]]:
+    def _read_existing(self) -> dict[str, tuple[TaskEntry, str]]:
         """Return the entries to keep by commit, with their text as users left it."""
         if not self.path.exists():
             return {}

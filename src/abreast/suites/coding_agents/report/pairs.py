@@ -52,13 +52,13 @@ def _sentences(table: RunTable, pairs: tuple[Comparison, ...]) -> list[str]:
             winner, loser = (item.variant, item.baseline) if word == "better" else (item.baseline, item.variant)
             better[winner].append(loser)
         else:
-            open_pairs.append(_undecided(item))
+            open_pairs.append(_describe_undecided(item))
     where = f" on {pairs[0].these_cases}" if table.rows.population == THESE_CASES else ""
     sentences = [f"{name} is better than {listed_with_and(losers)}{where}" for name, losers in better.items() if losers]
     return sentences + open_pairs
 
 
-def _undecided(item: Comparison) -> str:
+def _describe_undecided(item: Comparison) -> str:
     """`a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
     verdict, both = item.verdict, f"{item.baseline} and {item.variant}"
     if verdict.word == "no comparison" or not item.cases:

@@ -132,12 +132,12 @@ class RunTable(TrialTable):
     def common(self) -> Bools:
         """Cases that every agent with any completed run completed at least once; amounts are compared on these."""
         completed = [self.has_case(self.of(agent) & self.rows.ok) for agent in self.variants]
-        return _in_all(completed, default=completed[0])
+        return _intersect(completed, default=completed[0])
 
     def shared(self, values: Floats) -> Bools:
         """Return the common cases at which every agent with any value has one. Reused answers lack some values."""
         masks = [~np.isnan(self.of_cases(agent, values)) & self.common for agent in self.variants]
-        return _in_all(masks, default=self.common)
+        return _intersect(masks, default=self.common)
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -165,13 +165,13 @@ class RunTable(TrialTable):
             return self.scores[SUCCESS]
         scorers = self.rows.spec.get("scorers") or []
         is_unscored = SUCCESS in [next(iter(scorer)) if isinstance(scorer, dict) else scorer for scorer in scorers]
-        return self._or_failed(self._has_changed if self.in_repository else np.nan if is_unscored else 1.0)
+        return self._with_failures(self._has_changed if self.in_repository else np.nan if is_unscored else 1.0)
 
     @property
     def _has_changed(self) -> Floats:
         return np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
 
-    def _or_failed(self, values: Floats | float) -> Floats:
+    def _with_failures(self, values: Floats | float) -> Floats:
         """Return the values of completed runs, and 0 for the agent's failures."""
         return np.where(self.rows.ok, values, np.where(self.rows.own_failure, 0.0, np.nan))
 
@@ -179,7 +179,7 @@ class RunTable(TrialTable):
         yield Metric(SUCCESS_RATE, FINISHED, "share", self._success)
         failed = np.where(self.rows.ok | self.rows.own_failure, self.rows.own_failure.astype(float), np.nan)
         yield Metric(ERROR_RATE, "error rate", "share", failed)
-        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", self._or_failed(1.0 - self._has_changed))
+        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", self._with_failures(1.0 - self._has_changed))
 
     def _scores(self) -> Iterator[Metric]:
         for name, values in self.scores.items():
@@ -228,7 +228,7 @@ class RunTable(TrialTable):
         return scales
 
 
-def _in_all(masks: list[Bools], default: Bools) -> Bools:
+def _intersect(masks: list[Bools], default: Bools) -> Bools:
     """Return the intersection of the masks that are not empty."""
     common: Bools = np.logical_and.reduce([mask for mask in masks if mask.any()] or [default])
     return common

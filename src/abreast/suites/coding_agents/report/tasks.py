@@ -28,7 +28,7 @@ def section(table: RunTable) -> Section:
     return Section(
         "prompts",
         f"{table.noun.capitalize()} by {table.noun}",
-        sentences=tuple(filter(None, [_wins(table, cases), late])),
+        sentences=tuple(filter(None, [_describe_wins(table, cases), late])),
         tables=(*_scores(table, cases), _amounts(table, cases), *_failures(table)) if cases else (),
         pictures=pictures.of_metrics(table, table.primary, table.metric(RESPONSE_TIME), table.metric("cost_usd")),
         data={"cases": cases, "not_begun": not_begun},
@@ -51,7 +51,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
     cases = []
     for case, facts in sorted(rows.cases.items()):
         own = {name: table.by_variant(finite_or_none(values[case]) for values in each) for name, each in means.items()}
-        counts = [_passed(table, case, agent) for agent in table.variants]
+        counts = [_count_passed(table, case, agent) for agent in table.variants]
         failed = (failures_as_data(failures.get((case, agent), {}), "runs") for agent in table.variants)
         cases.append(
             {
@@ -83,13 +83,13 @@ def _winner(table: RunTable, scores: list[Floats]) -> str | list[str] | None:
     return TIE if len(winners) == len(scored) else winners[0] if len(winners) == 1 else winners
 
 
-def _passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
+def _count_passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
     """Return the number of runs that passed, and of those that count."""
     runs = table.passed[table.of(agent) & (table.rows.case == case)]
     return int((runs == 1).sum()), int((~np.isnan(runs)).sum())
 
 
-def _wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
+def _describe_wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
     """`sole winner: careful 12, hasty 3, of 20 prompts`."""
     if cases and not _has_scores(cases):
         return "no run has a score"

@@ -62,7 +62,7 @@ def find(values: Values) -> list[Anomaly]:
     >>> find(values)
     [Anomaly(position=70, kind='spike'), Anomaly(position=130, kind='spike')]
     """
-    filled = _filled(values)
+    filled = _fill_gaps(values)
     events: list[Anomaly] = []
     at = _shift(filled)
     if at is not None:
@@ -77,7 +77,7 @@ def find(values: Values) -> list[Anomaly]:
     return sorted(events)
 
 
-def _filled(values: Values) -> Values:
+def _fill_gaps(values: Values) -> Values:
     is_finite = np.isfinite(values)
     at = np.arange(len(values))
     return np.interp(at, at[is_finite], values[is_finite])

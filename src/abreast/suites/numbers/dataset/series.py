@@ -219,29 +219,31 @@ OUTLIERS = 0.02  # share of points, at least 2
 
 
 def noise(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
+    return _change_values(
+        columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values))
+    )
 
 
 def scaling(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values * FACTOR)
+    return _change_values(columns, lambda values: values * FACTOR)
 
 
 def shifting(random: Random, columns: Columns) -> Columns:
     """Shift every value by three to five standard deviations."""
     share = random.uniform(3.0, 5.0)
-    return _changed(columns, lambda values: values + share * (spread(values) or 10.0))
+    return _change_values(columns, lambda values: values + share * (spread(values) or 10.0))
 
 
 def missing(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: with_gaps(random, values))
+    return _change_values(columns, lambda values: with_gaps(random, values))
 
 
 def outliers(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: _with_outliers(random, values))
+    return _change_values(columns, lambda values: _with_outliers(random, values))
 
 
 def truncation(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values[: max(2, round(TRUNCATED * len(values)))])
+    return _change_values(columns, lambda values: values[: max(2, round(TRUNCATED * len(values)))])
 
 
 def precision(random: Random, columns: Columns) -> Columns:
@@ -257,7 +259,7 @@ def reorder(random: Random, columns: Columns) -> Columns:
     return {name: values[order] for name, values in columns.items()}
 
 
-def _changed(columns: Columns, change: Callable[[Values], Values]) -> Columns:
+def _change_values(columns: Columns, change: Callable[[Values], Values]) -> Columns:
     return rounded({name: change(values) for name, values in columns.items()})
 
 
