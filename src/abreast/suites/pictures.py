@@ -47,7 +47,7 @@ def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callab
 def lanes_in_words(
     names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.figure
 ) -> str:
-    """`trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
+    """Describe lanes: `trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
     return (
         ". ".join(
             f"{group.label}: " + ", ".join(f"{names[lane.number]} {say(lane)}" for lane in group.lanes)

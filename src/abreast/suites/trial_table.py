@@ -65,7 +65,7 @@ class TrialTable:
         return dict(zip(self.names, values, strict=True))
 
     def not_counted(self, noun: str) -> list[str]:
-        """`2 runs of careful failed by infrastructure`, for trials that are not scored."""
+        """Describe trials that are not scored, as in `2 runs of careful failed by infrastructure`."""
         reasons = {"failed by infrastructure": self.rows.error & ~self.rows.own_failure, "skipped": self.rows.skipped}
         counts = {
             (name, reason): int((self.of(variant) & mask).sum())

@@ -45,12 +45,12 @@ class StateSnapshot:
     def of(cls, code: Any) -> Self:
         """Collect the state of a function, class, method or callable object."""
         if isinstance(code, types.FunctionType | type):
-            view = cls()
+            snapshot = cls()
         else:
-            view = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
-        add_state, add_owner = view.state.append, view.owners.append
+            snapshot = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
+        add_state, add_owner = snapshot.state.append, snapshot.owners.append
         seen = {id(code)}
-        view.objects.append(code)
+        snapshot.objects.append(code)
         pending = list(_references(NO_OWNER, code))
         while pending:
             owner, value = pending.pop()
@@ -61,9 +61,9 @@ class StateSnapshot:
             add_state(id(value))
             if id(value) not in seen:
                 seen.add(id(value))
-                view.objects.append(value)
+                snapshot.objects.append(value)
                 pending.extend(_references(owner, value))
-        return view
+        return snapshot
 
     def is_same(self, other: StateSnapshot) -> bool:
         return self.digest == other.digest and self._refers_to_same(other)

@@ -55,7 +55,7 @@ def cases(
     series: Sequence[str] = (),
     labels: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """`trials` cases of each task, in the order of the tasks; with `robustness` also under every perturbation.
+    """Yield `trials` cases of each task, in the order of the tasks; with `robustness` also under every perturbation.
 
     `series` are recordings to take windows from, instead of generated series; `labels` marks their anomalies.
 
@@ -108,8 +108,8 @@ def _cases_of_draw(
     for kind in PERTURBATIONS:
         changed = _perturb(kind, sample, random, query)
         if changed is not None:
-            other, expected = changed
-            case = _case(f"{case_id}-{kind}", other, query, expected, {**tags, "perturbation": kind})
+            perturbed, expected = changed
+            case = _case(f"{case_id}-{kind}", perturbed, query, expected, {**tags, "perturbation": kind})
             yield {**case, "group": case_id}
 
 
@@ -209,11 +209,11 @@ def _perturb(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tu
     size = max(map(len, changed.values()))
     if all(np.array_equal(changed[name], sample.columns[name], equal_nan=True) for name in changed):
         return None
-    other = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
-    if query.name in (*_MARK_QUERIES, "type") and not _is_still_clear(kind, sample, other):
+    perturbed = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
+    if query.name in (*_MARK_QUERIES, "type") and not _is_still_clear(kind, sample, perturbed):
         return None
-    right = truth(query, other)
-    return None if right is None else (other, right)
+    right = truth(query, perturbed)
+    return None if right is None else (perturbed, right)
 
 
 def _is_still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:

@@ -21,7 +21,7 @@ COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct` (F1 for positions) and, depending on the query, `delayed`, `closeness` (1 - error) and `grounded`."""
+    """Return `correct` (F1 for positions) and, by the query, `delayed`, `closeness` (1 - error) and `grounded`."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value
@@ -40,7 +40,7 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
 
 
 def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
-    """`correct` is the F1 of the positions, `delayed` the F1 if positions may be off by `DELAY`."""
+    """Return the F1 of the positions as `correct`, and as `delayed` the F1 if they may be off by `DELAY`."""
     right, wrong, missed = _count_matches(expected, predicted, 0)
     explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
     return {

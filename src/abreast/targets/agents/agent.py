@@ -275,11 +275,11 @@ class Agent(Target):
 
     async def _wait_for_end(self, start: _StartedAttempt, workers: Workers) -> process.ProcessResult | Exception:
         """Wait for the end of the program; return its result, or the error that kept it from running."""
-        stream, give_time = start.attempt.stream, workers.more_time()
+        stream, extend_deadline = start.attempt.stream, workers.more_time()
 
         def on_line(line: bytes) -> bool:
             assert stream is not None
-            give_time(stream.hear(line))  # extend the deadline by the waits for retries
+            extend_deadline(stream.hear(line))  # by the time it waited for retries
             return self._should_stop(stream)
 
         error = start.error
@@ -335,8 +335,7 @@ class Agent(Target):
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def _read_answer(self, attempt: Attempt, ended: process.ProcessResult | Exception) -> Answer:
-        """Return the answer with the change of the workspace. Raises a TrialError with as much of the answer as there
-        is."""
+        """Return the answer with the change of the workspace. Raises a TrialError with the partial answer."""
         if not isinstance(ended, Exception):
             output, problem = self._outcome(attempt, ended)
             answer = self._with_changes(attempt, self._answer(output, attempt, ended))
@@ -387,7 +386,7 @@ class Agent(Target):
 
     @cached_property
     def _has_key(self) -> bool:
-        """Whether the environment has a key, so that it pays and not a subscription."""
+        """Whether the environment has a key, which then pays instead of a subscription."""
         return any(self.environment().get(name) for name in KEYS)
 
     def _with_changes(self, attempt: Attempt, answer: Answer) -> Answer:

@@ -172,8 +172,8 @@ def _content(path: Path) -> bytes | None:
 
 
 def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str]:
-    """Changed settings of test runners next to or above tests of the start: configuration files that the agent added,
-    and project files whose test settings it changed."""
+    """Find changed settings of test runners next to or above tests of the start: configuration files that the agent
+    added, and project files whose test settings it changed."""
     programs = {posixpath.basename(word) for word in protected.words}
     runs_make = not programs.isdisjoint(("make", "gmake"))
     readers = {**_SETTINGS_READERS, **(dict.fromkeys(_MAKEFILES, _read_makefile) if runs_make else {})}

@@ -53,7 +53,7 @@ class ProcessResult:
 
     @property
     def description(self) -> str:
-        """`exit code 3`, `killed by SIGKILL`."""
+        """A phrase such as `exit code 3` or `killed by SIGKILL`."""
         if self.code >= 0:
             return f"exit code {self.code}"
         with contextlib.suppress(ValueError):

@@ -191,7 +191,7 @@ _recent_kills: tuple[float, int | None] = float("-inf"), None
 
 
 def recent_memory_kills() -> int | None:
-    """`memory_kills`, cached for a second because it is slow."""
+    """Return `memory_kills()`, cached for a second because it is slow."""
     global _recent_kills
     now = time.monotonic()
     if now - _recent_kills[0] > 1.0:

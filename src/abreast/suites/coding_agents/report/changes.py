@@ -100,7 +100,7 @@ def unchanged_of(table: RunTable) -> Iterator[dict[str, Any]]:
 
 
 def _without_changes(table: RunTable, unchanged: list[dict[str, Any]]) -> str:
-    """`4 runs completed without changing anything: silent at greet.md (3 of 3), count.md (1 of 3)`."""
+    """Describe runs: `4 runs completed without changing anything: silent at greet.md (3 of 3), count.md (1 of 3)`."""
     if not unchanged:
         return "every completed run changed something"
     by_agent: dict[str, list[str]] = {}

@@ -59,7 +59,7 @@ def _sentences(table: RunTable, pairs: tuple[Comparison, ...]) -> list[str]:
 
 
 def _describe_undecided(item: Comparison) -> str:
-    """`a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
+    """Describe a pair: `a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
     verdict, both = item.verdict, f"{item.baseline} and {item.variant}"
     if verdict.word == "no comparison" or not item.cases:
         return f"{both}: no comparison ({item.reason})"

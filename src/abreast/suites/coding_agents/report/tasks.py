@@ -50,7 +50,10 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
     failures, sides = failures_by_case(rows), [trial_grid(rows, agent, score).score for agent in table.variants]
     cases = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(finite_or_none(values[case]) for values in each) for name, each in means.items()}
+        amounts = {
+            name: table.by_variant(finite_or_none(values[case]) for values in by_agent)
+            for name, by_agent in means.items()
+        }
         counts = [_count_passed(table, case, agent) for agent in table.variants]
         failed = (failures_as_data(failures.get((case, agent), {}), "runs") for agent in table.variants)
         cases.append(
@@ -62,7 +65,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
                 ),
                 "passed": table.by_variant(passed if runs else None for passed, runs in counts),
                 "runs": table.by_variant(runs for _, runs in counts),
-                **own,
+                **amounts,
                 "failed": table.by_variant(failed),
             }
         )
@@ -90,7 +93,7 @@ def _count_passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
 
 
 def _describe_wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
-    """`sole winner: careful 12, hasty 3, of 20 prompts`."""
+    """Describe wins: `sole winner: careful 12, hasty 3, of 20 prompts`."""
     if cases and not _has_scores(cases):
         return "no run has a score"
     compared = [case["winner"] for case in cases if case["winner"]]

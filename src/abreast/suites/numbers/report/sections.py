@@ -90,7 +90,7 @@ def _figures(figures: Figures, analysis: Analysis) -> Section:
 
 
 def _describe_compression(variant: VariantFigures, baseline: str, basis: str) -> str:
-    """`treatment: 14.2 × fewer input tokens than baseline (95 % interval 11.0 … 17.4), counted by the target`."""
+    """Describe compression: `treatment: 14.2 × fewer input tokens than baseline (95 % interval 11.0 … 17.4), ...`."""
     ratio = variant.compression
     assert ratio is not None
     if f"{ratio.estimate:.1f}" == "1.0":
@@ -107,7 +107,7 @@ def _between(ratio: Interval, digits: int = 1) -> str:
 
 
 def _describe_hallucinations(variants: Iterable[VariantFigures]) -> str:
-    """`hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty if no number was answered."""
+    """Return `hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty without numbers."""
     counts = [
         f"{variant.name} {variant.hallucinated.total:,.0f} of {variant.hallucinated.trials:,} "
         f"({variant.hallucinated.total / variant.hallucinated.trials * 100:.0f} %)"
@@ -173,7 +173,7 @@ def _answerability(figures: Figures) -> Section:
 
 
 def _describe_answerable(rows: Iterable[Answerable]) -> str:
-    """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
+    """Return `answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
     parts = []
     for row in rows:
         if row.share is not None:
@@ -184,7 +184,7 @@ def _describe_answerable(rows: Iterable[Answerable]) -> str:
 
 
 def _describe_common_cases(row: Answerable, baseline: str) -> str:
-    """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
+    """Return `on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
     own, base, change = row.accuracy_both.mean, row.baseline_both.mean, row.difference_both
     if row.name == baseline or own is None or base is None:
         return ""
@@ -283,7 +283,7 @@ def _robustness(figures: Figures) -> Section:
 
 
 def _change_cell(degradation: Degradation) -> str:
-    """`80.0 % (30), −10.0 (−22.1 … +2.1)`."""
+    """Format accuracy and its change as `80.0 % (30), −10.0 (−22.1 … +2.1)`."""
     change = degradation.change
     return with_count(degradation.accuracy) + ("" if change is None else f", {points(change.estimate)}{_ends(change)}")
 

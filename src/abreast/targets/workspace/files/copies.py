@@ -105,7 +105,7 @@ def _leads_outside(name: str, target: str) -> bool:
 
 
 def _stores_in(folder: Path, names: set[str]) -> set[str]:
-    """Stores of abreast and their companion files. `is_store` does not open them: closing would release SQLite's
+    """Find stores of abreast and their companion files. `is_store` does not open them: closing would release SQLite's
     locks in this process."""
     stores = set()
     for name in names:
