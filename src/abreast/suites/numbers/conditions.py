@@ -41,7 +41,7 @@ def data_in(prompt: str, question: str) -> str | None:
 
 
 def raw(item: Mapping[str, Any], skip_above: int | None = None) -> dict[str, Any]:
-    """Return the numbers themselves; trials with more than `skip_above` points are skipped."""
+    """The numbers themselves; trials with more than `skip_above` points are skipped."""
     if skip_above is not None and item["size"] > skip_above:
         raise Skipped(f"{item['size']:,} points, and raw numbers are skipped above {skip_above:,}")
     parts = []
@@ -58,7 +58,7 @@ def semantic_frame(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def semantic_frame_full(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the full output of semantic-frame as JSON: narrative, classes, anomalies, profile."""
+    """The full output of semantic-frame as JSON: narrative, classes, anomalies, profile."""
     return _described_by_package(item, lambda result: json.dumps(result.model_dump(mode="json", by_alias=True)))
 
 
@@ -89,7 +89,7 @@ def summary_statistics(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(item: Mapping[str, Any], by: Callable[[Any], str]) -> dict[str, Any]:
-    """Return the text of a user's function, which gets a list of numbers, or a mapping of lists for several columns."""
+    """The text of a user's function, which gets a list of numbers, or a mapping of lists for several columns."""
     columns = {name: list(numbers) for name, numbers in item["columns"].items()}
     text = by(next(iter(columns.values())) if len(columns) == 1 else columns)
     if not isinstance(text, str):
