@@ -74,12 +74,17 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
     def run(experiment: Experiment | str | os.PathLike[str], fail_if: Sequence[str] = (), **options: Any) -> Result:
         __tracebackhide__ = True
         from abreast import Experiment
+        from abreast.experiment.setup import changed_spec
 
         if not isinstance(experiment, Experiment):
             experiment = Experiment.load(request.path.parent / experiment)
+        if fail_if:
+            own = [fail_if] if isinstance(fail_if, str) else fail_if
+            spec = changed_spec(experiment.spec, {"fail_if": [*experiment.spec.fail_if, *own]}, "fail_if")
+            experiment = Experiment.of(spec, experiment.base, experiment.origin, experiment.notes)
         options = {"refuse_costly": True, **options}
         result = experiment.run(**options)
-        _require(result, [*experiment.spec.fail_if, *([fail_if] if isinstance(fail_if, str) else fail_if)])
+        _require(result, experiment.spec.fail_if)
         request.node.add_report_section("call", "abreast", str(result.verdict))
         return result
 
