@@ -108,6 +108,15 @@ def test_workers_of_xdist_execute_each_experiment_once(project: Project) -> None
     assert [len(project.runs(f"{name}.db")) for name in ("one", "two", "three")] == [1, 1, 1]
 
 
+def test_workers_of_xdist_take_turns_at_one_experiment(project: Project) -> None:
+    project.spec("one")
+    test = "def test_{0}(abreast_run):\n    assert abreast_run('one.abreast.yaml').verdict.word == 'inconclusive'\n"
+    project.write("test_one.py", "".join(test.format(number) for number in range(5)))
+    done = project.pytest("-n", "2")
+    assert "6 passed" in done.stdout, done.stdout
+    assert len(project.runs("one.db")) == 6
+
+
 def test_what_prevents_a_run_is_said_without_a_traceback(project: Project) -> None:
     project.spec("typo", more="scorer: [exact]\n")
     project.spec("crash", new="crash")
