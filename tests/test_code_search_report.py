@@ -197,7 +197,7 @@ def test_a_failed_trial_never_makes_an_arm_look_cheap(run: Run) -> None:
     assert arms.data["answered_by_all"] == 2
     assert arms.data["failed"]["with_mcp"] == {"trials": 1, "tokens": 12_300, "cost_usd": 0.04, "untold": 0}
     last = rows(sections["cases"])["c2"]
-    assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 no_answer (its)")
+    assert (last["winner"], last["failed"]) == ("without_mcp", "with_mcp 1 no_answer (variant's fault)")
     assert (last["F1"], last["tokens"]) == ("1.00 → 0.00 (1 failed)", "50,010 → –")
     assert last["time"].endswith(" → –")
     assert sections["cases"].data["cases"][2]["failed"] == {

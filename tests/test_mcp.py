@@ -351,7 +351,7 @@ def test_a_banner_before_the_first_message_is_skipped(tmp_path: Path) -> None:
             'does not speak MCP: its first output was "garbage garbage',
             "check that the command",
         ),
-        ({"MCP_PAGES": "endless"}, "lists tools without end", "report this to the authors"),
+        ({"MCP_PAGES": "endless"}, "its list of tools never ends", "report this to the authors"),
         ({"MCP_EMPTY": "1"}, "offers no tools", "right server"),
         ({"MCP_EMPTY": "undeclared"}, "offers no tools: it does not declare the capability `tools`", "right server"),
     ],

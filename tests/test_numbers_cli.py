@@ -208,7 +208,11 @@ def test_reports_in_every_format_contain_the_figures_of_the_suite(folder: Folder
     assert report["suite"]["name"] == "numbers"
     assert "hallucinated" in (out / "report.md").read_text()
     page = (out / "report.html").read_text()
-    for title in ("Tokens in of a call, by task", "Confusion of classes: direction", "How far off numeric answers are"):
+    for title in (
+        "Input tokens per call, by task",
+        "Confusion of classes: direction",
+        "How far off numeric answers are",
+    ):
         assert title in page
     names = {path.stem for path in (out / "charts").iterdir()}
     assert {"token-reduction", "accuracy-by-task", "accuracy-by-size", "pareto", "error-distribution"} <= names

@@ -129,14 +129,14 @@ def test_compression_is_the_ratio_of_the_sums_over_the_cases_that_both_answered(
     assert variants(parts)["a"]["compression"] is None
     # (1000 − r·100) / 150 = −2.22 and (3000 − r·200) / 150 = 2.22: deviation 3.14, error 2.22, and t of one degree 12.7
     assert ratio["interval"] == [0.0, pytest.approx(4000 / 300 + 12.706 * 2.2222, rel=1e-3)]
-    assert parts.sentences[0] == "b: 13.3 × fewer tokens in than a (95 % interval 0.0 … 41.6), counted by the target"
+    assert parts.sentences[0] == "b: 13.3 × fewer input tokens than a (95 % interval 0.0 … 41.6), counted by the target"
 
 
 def test_a_variant_that_takes_more_tokens_is_reported(run: Run) -> None:
     dear = [case("mean", {"a": ("22", 100 + at), "b": ("22", 200 + 2 * at)}) for at in range(3)]
-    assert run(dear)["figures"].sentences[0].startswith("b: 2.0 × as many tokens in as a (95 % interval 2.0 … 2.0)")
+    assert run(dear)["figures"].sentences[0].startswith("b: 2.0 × as many input tokens as a (95 % interval 2.0 … 2.0)")
     same = [case("mean", {"a": ("22", 100 + at), "b": ("22", 100 + at)}) for at in range(3)]
-    assert run(same)["figures"].sentences[0].startswith("b: about as many tokens in as a")
+    assert run(same)["figures"].sentences[0].startswith("b: about as many input tokens as a")
 
 
 def test_numeric_errors_are_counted_by_class_and_invented_numbers_are_hallucinations(run: Run) -> None:

@@ -81,7 +81,7 @@ def test_pull_requests_without_informative_tests_are_skipped_and_counted(shop: F
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
     assert done.code == 0, done.output
     assert "pr-3: rejected: succeeds without any change" in done.err
-    assert "examined 3 pull requests: 1 of 1 wanted" in done.err
+    assert "examined 3 pull requests: 1 of 1 requested" in done.err
     assert "has no tests of its own (1)" in done.err
     assert "works for" in done.err or "1 environment for 1 case" in done.err, "the check tries the setup"
     assert (
@@ -99,9 +99,9 @@ def test_pull_requests_without_tests_do_not_end_the_search(shop: Folder) -> None
         subprocess.run([*git, "commit", "-qam", f"Describe department {number} for people (#{number})"], check=True)
     done = shop.abreast("check", "coding-agents", *words("--setup", f"{sys.executable} {{folder}}/setup.py"))
     assert done.code == 0, done.output
-    assert "examined 15 pull requests: 1 of 1 wanted" in done.err
+    assert "examined 15 pull requests: 1 of 1 requested" in done.err
     none = shop.abreast("check", "coding-agents", *words("--check", "false {tests}"))
-    assert "examined 15 pull requests (end of history): 0 of 1 wanted" in none.err
+    assert "examined 15 pull requests (end of history): 0 of 1 requested" in none.err
 
 
 def test_a_failing_setup_is_refused_before_any_cost(shop: Folder) -> None:
@@ -123,7 +123,7 @@ def test_check_tries_the_setup_and_a_dry_run_does_not(shop: Folder) -> None:
 def test_requiring_informative_tests_is_refused_if_no_pull_request_has_any(shop: Folder) -> None:
     done = shop.abreast("check", "coding-agents", *words("--with-tests", "--check", "true {tests}"))
     assert done.code == 2, done.output
-    assert "0 of 1 wanted" in done.err
+    assert "0 of 1 requested" in done.err
     assert "--no-with-tests" in done.err
 
 

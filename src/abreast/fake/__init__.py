@@ -1,4 +1,4 @@
-"""A fake provider for tests, benchmarks and demonstrations: Anthropic's and OpenAI's APIs without a model.
+"""A fake provider for tests, benchmarks and demos: Anthropic's and OpenAI's APIs without a model.
 
 Its replies are scripted by rules, by answers, or by the prompts themselves (`[[fake: status=429 times=2]]`).
 """

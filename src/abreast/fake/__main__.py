@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _provider(options: argparse.Namespace) -> FakeProvider:
-    settings: dict[str, Any] = {"keys": None}  # none is needed to try something out
+    settings: dict[str, Any] = {"keys": None}  # no key is required by default
     settings |= {} if options.script is None else read_script(options.script)
     for name in ("latency", "capacity"):
         if getattr(options, name) is not None:

@@ -64,7 +64,7 @@ class Messages:
         return None
 
     def max_tokens_problem(self, body: Mapping[str, Any]) -> str | None:
-        """`max_tokens` is required, except for counting tokens."""
+        """Check `max_tokens`, which is required except for counting tokens."""
         return None if type(body.get("max_tokens")) is int else "max_tokens: Field required"
 
     def read(self, body: Mapping[str, Any]) -> ChatRequest:

@@ -1,4 +1,4 @@
-"""What all API formats share: reading a conversation, writing an answer, its ids and its events."""
+"""Common parts of all API formats: reading conversations, and writing answers with their ids and events."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FakeAnswer:
 
 
 class ApiFormat(Protocol):
-    """One API of a provider. `problem` returns what is wrong with a body, or None."""
+    """One API of a provider. `problem` returns the fault of a request body, or None."""
 
     provider: str  # anthropic or openai
 
@@ -85,7 +85,7 @@ class ApiFormat(Protocol):
 
 
 def user_text(content: Any) -> str:
-    """The text that a user wrote, without the notes of agent CLIs.
+    """Return the text that a user wrote, without the notes of agent CLIs.
 
     >>> user_text("<system-reminder>Be brief.</system-reminder> What is 2 + 2?")
     'What is 2 + 2?'
@@ -99,7 +99,7 @@ def joined_text(content: Any) -> str:
 
 
 def texts(content: Any) -> list[str]:
-    """The texts in the content of a message: text or a list of parts."""
+    """Return the texts in the content of a message: text or a list of parts."""
     if isinstance(content, str):
         return [content]
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
@@ -120,7 +120,7 @@ def characters(values: Iterable[Any]) -> int:
 
 
 def new_id(prefix: str) -> str:
-    """A unique id.
+    """Return a unique id.
 
     >>> new_id("msg_") != new_id("msg_")
     True
@@ -132,7 +132,7 @@ dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def event(kind: str, value: Mapping[str, Any]) -> bytes:
-    """A server-sent event."""
+    """Return a server-sent event."""
     return f"event: {kind}\ndata: {dumps({'type': kind, **value})}\n\n".encode("utf-8", "replace")
 
 

@@ -28,7 +28,7 @@ _ERRORS: dict[int, tuple[str, str | None, str]] = {
     429: ("requests", "rate_limit_exceeded", "Rate limit reached for requests. Please try again later."),
     503: ("server_error", None, "The server is currently overloaded. Please try again later."),
 }
-MOST_RESPONSES = 10_000  # that a later request can continue
+MOST_RESPONSES = 10_000  # kept, so that later requests can continue them
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 _RESULTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
@@ -252,7 +252,7 @@ def _items(body: Mapping[str, Any], answer: FakeAnswer) -> list[dict[str, Any]]:
 
 
 def _call_item(body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
-    """A call of a function, or of a free-form tool if the request offers one of that name or `args` is text."""
+    """Return a call of a function, or of a free-form tool if the request offers one of that name or `args` is text."""
     tool, namespace = _find_tool(_tools(body), answer.tool)
     args = answer.args
     if tool.get("type", "custom" if isinstance(args, str) else "function") == "custom":
@@ -265,14 +265,14 @@ def _call_item(body: Mapping[str, Any], answer: FakeAnswer) -> dict[str, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """All tools that a request offers. Codex lists them among the input for newer models."""
+    """Yield all tools that a request offers. Codex lists them among the input for newer models."""
     for part in [body, *(body["input"] if isinstance(body["input"], list) else [])]:
         tools = part.get("tools")
         yield from (tool for tool in tools if isinstance(tool, dict)) if isinstance(tools, list) else ()
 
 
 def _find_tool(tools: Iterator[Mapping[str, Any]], name: str) -> tuple[Mapping[str, Any], str]:
-    """The tool of that name and its namespace, which may be part of the name: `NAMESPACE__NAME`."""
+    """Return the tool of that name and its namespace, which may be part of the name: `NAMESPACE__NAME`."""
     for tool in tools:
         namespace = str(tool.get("name"))
         if tool.get("type") != "namespace" and namespace == name:
@@ -284,7 +284,7 @@ def _find_tool(tools: Iterator[Mapping[str, Any]], name: str) -> tuple[Mapping[s
 
 
 def _item_events(index: int, item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events that stream an item."""
+    """Yield the events that stream an item."""
     position = {"item_id": item["id"], "output_index": index}
     started = {**item, "status": "in_progress"}
     if item["type"] == "message":

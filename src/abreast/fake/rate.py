@@ -12,7 +12,7 @@ from abreast.rate_headers import announcement
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The most requests and tokens in each window of `seconds`; above that, requests get a 429.
+    """Limits on requests and tokens in each window of `seconds`; further requests get a 429.
 
     >>> Rate(requests=60).seconds
     60.0
@@ -58,7 +58,7 @@ class Window:
         self._tokens += tokens
 
     def headers(self, provider: str) -> dict[str, str]:
-        """The rate headers of `anthropic` or `openai`."""
+        """Return the rate headers of `anthropic` or `openai`."""
         reset_s, headers = max(0.0, self._remaining_s()), dict[str, str]()
         limits = {"requests": (self._rate.requests, self._requests), "tokens": (self._rate.tokens, self._tokens)}
         for kind, (limit, used) in limits.items():

@@ -29,8 +29,8 @@ class Reply:
 
     `kind` is an answer in text, an `error` with a `status`, `too-long` (400), `hang` (no response until the client
     disconnects), `drop` (the connection closes without a response), `empty` content, a `refusal`, a text that is `cut`
-    at the token limit, or a call of a `tool`. `times` is how often before the next step, for a tool in a row. After a
-    tool the answer is `then`, else the text of the tool's result. Token counts are sent as they are set here.
+    at the token limit, or a call of a `tool`. The next step follows after `times` uses, or after that many calls of a
+    tool in a row. After a tool the answer is `then`, else the text of the tool's result. Token counts are sent as set.
 
     >>> Reply("forty-two"), Reply(status=529), Reply(tool="Bash", args={"command": "ls"})
     (Reply(say='forty-two'), Reply(say=None, kind='error', status=529), Reply(say=None, kind='tool', tool='Bash', \
@@ -81,7 +81,7 @@ def directives(text: str) -> tuple[Reply, ...]:
 
 
 def _parse_words(text: str, at: int) -> tuple[dict[str, Any], int]:
-    """The words of a directive with their values, and the end of the directive."""
+    """Return the words of a directive with their values, and the end of the directive."""
     words: dict[str, Any] = {}
     while True:
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]  # it matches the empty text
@@ -95,7 +95,7 @@ def _parse_words(text: str, at: int) -> tuple[dict[str, Any], int]:
 
 
 def _parse_value(text: str, at: int) -> tuple[Any, int]:
-    """A JSON value, text in single quotes, or the characters up to a space."""
+    """Return a JSON value, text in single quotes, or the characters up to a space."""
     if text.startswith(("{", '"', "["), at) and not text.startswith("]]", at):
         try:
             return _DECODE(text, at)
@@ -224,7 +224,7 @@ class Script:
         return self._next((), request, ())
 
     def _next(self, steps: tuple[Reply, ...], request: ChatRequest, key: tuple[Any, ...]) -> Reply:
-        """The first step that is not done. A tool is done once it was called, others after their `times`."""
+        """Return the first unfinished step. A tool is finished once called, other steps after their `times`."""
         calls, then = request.calls, request.result
         for index, step in enumerate(steps):
             if step.kind == "tool":
@@ -245,7 +245,7 @@ class Script:
         return uses < times
 
     def _text(self, step: Reply, request: ChatRequest, then: str | None) -> str | None:
-        """The text after a tool; else the answer for the longest part of the prompt."""
+        """Return the text after a tool; else the answer for the longest part of the prompt."""
         if step.kind not in ("answer", "cut"):
             return None
         if then is not None:

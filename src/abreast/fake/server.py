@@ -171,16 +171,16 @@ class FakeProvider:
         if self._keys is not None and not (key if self._keys == "any" else key in self._keys):
             return self._error(provider, 401)
         if api is None:
-            return self._other(request.method, path, body, provider)
+            return self._serve_other(request.method, path, body, provider)
         return await self._ask(request, api, body)
 
     def _api_format(self, path: str) -> ApiFormat | None:
-        """The format for a path, by its end: a base address may add a prefix."""
+        """Return the format for the end of a path, to which a base address may add a prefix."""
         if path.endswith("/completions"):
             return self._formats["/chat/completions"] if path.endswith("/chat/completions") else None
         return self._formats.get(path[path.rfind("/") :])
 
-    def _other(self, method: str, path: str, body: Any, provider: str) -> web.Response:
+    def _serve_other(self, method: str, path: str, body: Any, provider: str) -> web.Response:
         """Count tokens or list models."""
         if method == "POST" and path.endswith("/messages/count_tokens"):
             problem = self._messages.problem(body) if isinstance(body, dict) else NOT_AN_OBJECT
@@ -246,7 +246,7 @@ class FakeProvider:
         return await _stream(request, api.events(body, answer), headers)
 
     def _latency_of(self, reply: Reply) -> float:
-        """The latency of the reply; if it sets none, the provider's for an answer, and zero for anything else."""
+        """Return the latency of the reply: its own, else the provider's for answers, and zero for anything else."""
         if reply.latency is not None:
             return reply.latency
         low, high = self._latency

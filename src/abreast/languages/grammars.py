@@ -1,4 +1,4 @@
-"""The language of a file by its suffix, and the grammar for it."""
+"""Languages by file suffix, and their grammars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LANGUAGES = tuple(dict.fromkeys(language for language, *_ in _SUFFIXES.values())
 
 
 def language_of(path: str | PurePath) -> str | None:
-    """The language of a file by its suffix; None if it is not supported.
+    """Return the language of a file by its suffix; None if it is not supported.
 
     >>> language_of("src/app.TSX"), language_of("lib/old.js"), language_of("README.md")
     ('typescript', 'typescript', None)

@@ -60,8 +60,8 @@ class BaseType:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What a file defines and refers to, in file order. `broken` means that the parse had errors; `quoted` are the byte
-    ranges of comments and strings."""
+    """The definitions and references in a file, in its order. `broken` means that the parse had errors; `quoted` are
+    the byte ranges of comments and strings."""
 
     language: str
     definitions: tuple[SymbolDefinition, ...]
@@ -82,7 +82,7 @@ class _Scope:
 
 
 def outline(path: str | PurePath, source: bytes) -> Outline | None:
-    """The outline of a source file; None if its language is not supported. Accepts any bytes."""
+    """Return the outline of a source file; None if its language is not supported. Accepts any bytes."""
     language = language_of(path)
     if language is None:
         return None
@@ -106,7 +106,7 @@ def outline(path: str | PurePath, source: bytes) -> Outline | None:
 
 
 def _walk(root: Node) -> Iterator[tuple[Node, int]]:
-    """All nodes, parents first, without recursion, since files may be nested arbitrarily deeply."""
+    """Yield all nodes, parents first. Not recursive, since files may be nested arbitrarily deeply."""
     cursor, depth = root.walk(), 0  # cursor.depth is slower for deeper nodes
     while True:
         node = cursor.node

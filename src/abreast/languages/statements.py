@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 Files = Iterable[tuple[str, bytes]]
-"""Names and contents."""
+"""Contents by name."""
 
 _MAX_PHRASE_WORDS = 16  # words; items of a longer list count as statements
 _MAX_DEPTH = 500  # deeper nodes are one token
@@ -24,7 +24,7 @@ _MAX_NAME_LENGTH = 200
 _COMMENTS = ("comment", "line_continuation")
 _BLOCKS = ("block", "body", "declaration_list", "statement_list", "spec_list", "variant_list", "jsx_element")
 _CLOSING = (")", "]", "}", ">", "|")
-_BRACKETS = frozenset("()[]{},;")  # no statement of their own
+_BRACKETS = frozenset("()[]{},;")  # tokens that are never statements by themselves
 _QUOTES = ("string_start", "string_end", "'")
 _ATOMIC = ("string_content",)  # escapes in it are nodes, the text between them is not
 _WORD = re.compile(rb"\w+")
@@ -55,8 +55,8 @@ _UnitsByKey = dict[tuple[str, str, bytes], list[Unit]]
 
 
 def differing_statements(versions: Iterable[Files]) -> tuple[list[Statements], int] | None:
-    """The statements of each version of some files except for units that all versions share, and the number of words
-    in these.
+    """Return the statements of each version of some files except for units that all versions share, and the number of
+    words in these.
 
     A unit is a top-level definition or statement. Comments, line breaks, semicolons, trailing commas and the kind of
     quotes are ignored. None if a file has no supported language, is too large or does not parse, or if tree-sitter is
@@ -103,7 +103,7 @@ def _parse(files: Files) -> _UnitsByKey | None:
 
 
 def _statements(unit: Unit) -> Iterator[Statement]:
-    """The statements of a unit, without recursion, since source code may nest arbitrarily deep."""
+    """Yield the statements of a unit. Not recursive, since source code may be nested arbitrarily deeply."""
     tokens: list[str] = []
     names: set[str] = set()
     scope: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ def _tokens(unit: Unit) -> Iterator[_Token]:
 
 
 def _children(node: Node) -> list[Node]:
-    """The children of a node without comments and trailing commas."""
+    """Return the children of a node without comments and trailing commas."""
     children = [child for child in node.children if not child.type.endswith(_COMMENTS)]
     next_types = [*(child.type for child in children[1:]), ")"]
     pairs = zip(children, next_types, strict=True) if children else ()
@@ -172,7 +172,7 @@ def _is_long_list(node: Node, children: list[Node], source: bytes) -> bool:
 
 
 def _block_scope(block: Node, scope: tuple[str, ...], source: bytes) -> tuple[str, ...]:
-    """The scope inside a block: the names of the enclosing definitions."""
+    """Return the scope inside a block: the names of the enclosing definitions."""
     parent = block.parent
     if parent is None:
         return scope
@@ -187,7 +187,7 @@ def _block_scope(block: Node, scope: tuple[str, ...], source: bytes) -> tuple[st
 
 
 def _lines(kind: str, text: bytes) -> list[str]:
-    """The lines of a token. Only strings have several; their indentation does not count."""
+    """Return the lines of a token. Only strings have several; their indentation does not count."""
     if kind == ";":
         return []
     if kind in _QUOTES:

@@ -1,4 +1,4 @@
-"""What a node of a syntax tree defines, calls or imports: a table per language, and the exceptions."""
+"""The definitions, calls and imports of syntax trees: a table per language, and the exceptions."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _MAX_STEPS = 20  # steps from a type such as `&mut a::Store<T>` to its name
 
 
 def definition_of(language: str, node: Node, depth: int) -> tuple[Kind, list[Node]] | None:
-    """The kind and the name nodes of what a node defines, if anything. `depth` is 0 for the root."""
+    """Return the kind and the name nodes of a definition; None for other nodes. `depth` is 0 for the root."""
     kind = _DEFINES[language].get(node.type)
     if kind is not None:
         name = node.child_by_field_name("name")
@@ -121,7 +121,7 @@ def definition_of(language: str, node: Node, depth: int) -> tuple[Kind, list[Nod
 
 
 def _go_kind(kind: Kind, node: Node) -> Kind:
-    """The kind of a definition; Go declares interfaces as types."""
+    """Return the kind of a definition; Go declares interfaces as types."""
     if node.type == "type_spec":
         declared = node.child_by_field_name("type")
         return "interface" if declared is not None and declared.type == "interface_type" else kind
@@ -129,7 +129,7 @@ def _go_kind(kind: Kind, node: Node) -> Kind:
 
 
 def _variable_definition(node: Node, depth: int) -> tuple[Kind, list[Node]] | None:
-    """A TypeScript variable that is a function, or a constant of the module."""
+    """Return a TypeScript variable that is a function, or a constant of the module."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name is None or name.type != "identifier" or _is_required_module(value) or _is_required_member(value):
         return None
@@ -171,7 +171,7 @@ def _java_constant(node: Node) -> tuple[Kind, list[Node]] | None:
 
 
 def owner_of(language: str, node: Node) -> Node | None:
-    """The name of the type that owns the methods of a Rust `impl`, or a Go method."""
+    """Return the name of the type that owns the methods of a Rust `impl`, or a Go method."""
     if language == "rust" and node.type == "impl_item":
         return _bare_name(node.child_by_field_name("type"))
     if language == "go" and node.type == "method_declaration":
@@ -182,7 +182,8 @@ def owner_of(language: str, node: Node) -> Node | None:
 
 
 def bases_of(language: str, node: Node) -> list[Node]:
-    """The names of the classes, interfaces or traits that a class, an interface or an `impl` extends or implements."""
+    """Return the names of the classes, interfaces or traits that a class, an interface or an `impl` extends or
+    implements."""
     types: list[Node | None]
     if language == "rust":
         types = [node.child_by_field_name("trait")] if node.type == "impl_item" else []
@@ -203,7 +204,7 @@ def _clauses(node: Node) -> list[Node]:
 
 
 def called_name(language: str, node: Node) -> Node | None:
-    """The name that a node calls, `c` in `a.b.c()`, if any."""
+    """Return the name that a node calls, `c` in `a.b.c()`, if any."""
     if node.type in _CALLS:
         return _last_name(node.child_by_field_name(_CALLS[node.type]))
     if node.type == "type_conversion_expression":  # the grammar reads Go's `Find[int](key)` as a conversion
@@ -245,7 +246,7 @@ def _last_name(node: Node | None) -> Node | None:
 
 
 def _bare_name(node: Node | None) -> Node | None:
-    """The name in a type, without pointers, type arguments and packages."""
+    """Return the name in a type, without pointers, type arguments and packages."""
     for _ in range(_MAX_STEPS):
         if node is None or is_name(node):
             return node

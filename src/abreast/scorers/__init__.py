@@ -38,7 +38,7 @@ _FAMILIES = {
     "human": ("human", "Human"),
 }
 KINDS = tuple(_FAMILIES)
-"""The built-in scorers."""
+"""Names of the built-in scorers."""
 
 
 def build(
@@ -62,11 +62,11 @@ def build(
         refuse_clash("scorer", kind)
         module, name = _FAMILIES[kind]
         factory = attrgetter(name)(importlib.import_module(f"{__name__}.{module}"))
-        return _finished(factory, ScorerSettings(kind, options, base))
+        return _finish(factory, ScorerSettings(kind, options, base))
     return _from_entry_point(kind, options)
 
 
-def _finished(factory: Callable[[ScorerSettings], Scorer], settings: ScorerSettings) -> Scorer:
+def _finish(factory: Callable[[ScorerSettings], Scorer], settings: ScorerSettings) -> Scorer:
     scorer = factory(settings)
     settings.done()
     return scorer
@@ -77,7 +77,7 @@ def _from_function(function: Callable[..., Any], kind: str, options: dict[str, A
 
     if not callable(function):
         raise BadInput(f"a scorer must be a name or a function, got {function!r}")
-    return _finished(lambda settings: Function(function, settings), ScorerSettings(kind, options))
+    return _finish(lambda settings: Function(function, settings), ScorerSettings(kind, options))
 
 
 def _from_entry_point(kind: str, options: dict[str, Any]) -> Scorer:

@@ -16,7 +16,7 @@ from abreast.settings import Settings, is_number
 
 LONGEST_TEXT = 100_000
 LONGEST_PROSE = 30_000
-"""For scorers that examine every sentence."""
+"""Limit for scorers that examine every sentence, in characters."""
 
 NO_EXPECTED = "no expected value"
 
@@ -33,8 +33,8 @@ class Scorer(ABC):
     columns: tuple[str, ...]  # names of its scores, without `score_`; a verdict uses the first
     version: str  # changes when the same answer could get another score: stored scores carry it
     needs_expected: bool = True  # every case must have an expected value
-    takes_expected: bool = False  # at least one case must have one
-    scored_by: Literal["code", "judge", "people"] = "code"  # what gives the score; only code does so by `score`
+    takes_expected: bool = False  # at least one case must have an expected value
+    scored_by: Literal["code", "judge", "people"] = "code"  # who scores; only `code` calls `score`
     check: Check | None = None  # a command to run in the workspace of an agent
 
     @abstractmethod
@@ -206,10 +206,10 @@ def short(value: Any, longest: int = 60) -> str:
 
 
 def rendered(value: Any) -> str:
-    """`repr`, also of values for which it fails."""
+    """Return `repr(value)`, or a description if that fails."""
     try:
         return repr(value)
-    except (ValueError, RecursionError):  # digits beyond the interpreter's limit; nesting beyond its stack
+    except (ValueError, RecursionError):  # too many digits or nested too deeply for `repr`
         return f"a huge {type(value).__name__}"
 
 

@@ -52,8 +52,8 @@ class Contains(SingleColumn):
 
 
 class Regex(SingleColumn):
-    """Right if the Python pattern matches anywhere in the answer. There is no score if it takes more than 5 seconds, as
-    patterns with nested repeats may.
+    """Right if the Python pattern matches anywhere in the answer. There is no score if the search takes more than 5
+    seconds, as it may with nested repeats.
 
     >>> from abreast.scorers import build
     >>> from abreast.model import Answer, Case

@@ -91,7 +91,7 @@ def find_flaws(schema: Any, value: Any) -> list[str]:
         flaws = list(itertools.islice(_cached_validator(json.dumps(schema)).iter_errors(value), MOST_FLAWS + 1))
     except RecursionError:
         return [_TOO_DEEP]
-    messages = [_shortened(f"{flaw.json_path}: {flaw.message}") for flaw in flaws[:MOST_FLAWS]]
+    messages = [_shorten(f"{flaw.json_path}: {flaw.message}") for flaw in flaws[:MOST_FLAWS]]
     return [*messages, "…"] if len(flaws) > MOST_FLAWS else messages
 
 
@@ -117,7 +117,7 @@ def _read_schema(where: str, schema: Any, base: Path) -> tuple[str, Mapping[str,
     except (ValueError, RecursionError):  # invalid UTF-8, an impossible file name, or beyond the parser's limits
         raise BadInput(f"{where}: not a readable JSON file", _FILE) from None
     if not isinstance(content, Mapping):
-        raise BadInput(f"{where}: a schema must be an object, got {_shortened(repr(content))}", "fix the file")
+        raise BadInput(f"{where}: a schema must be an object, got {_shorten(repr(content))}", "fix the file")
     return where, content
 
 
@@ -131,12 +131,12 @@ def _validator(where: str, schema: Mapping[str, Any]) -> Validator:
         family.check_schema(schema)
         missing = next(_dangling_references(family, schema), None)
     except jsonschema.SchemaError as error:
-        message = _shortened(f"{error.json_path}: {error.message}")
+        message = _shorten(f"{error.json_path}: {error.message}")
         raise BadInput(f"{where}: invalid JSON Schema: {message}", "fix the schema") from None
     except RecursionError:
         raise BadInput(f"{where}: nested too deeply", "simplify the schema") from None
     if missing is not None:
-        message = f"{where}: unresolved $ref {_shortened(missing)}; remote references are not fetched"
+        message = f"{where}: unresolved $ref {_shorten(missing)}; remote references are not fetched"
         raise BadInput(message, 'add the referenced schema under "$defs"')
     extended = jsonschema.validators.extend(family, {"uniqueItems": _unique})
     validator: Validator = extended(schema, registry=Registry(), format_checker=family.FORMAT_CHECKER)
@@ -181,6 +181,6 @@ def _normalize_numbers(value: Any) -> Any:
     return [_normalize_numbers(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_FLAW else f"{line[: LONGEST_FLAW - 1]}…"

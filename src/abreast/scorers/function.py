@@ -147,7 +147,7 @@ def _requires(function: Callable[..., Any], name: str) -> bool:
 
 
 def _column_name(function: Callable[..., Any]) -> str:
-    inner = getattr(function, "func", function)  # of a functools.partial
+    inner = getattr(function, "func", function)  # the function of a functools.partial
     name = getattr(inner, "__name__", type(inner).__name__)
     name = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
     return name if is_column(name) else "function"
@@ -165,7 +165,7 @@ def _is_columns(value: Any) -> bool:
 def _message(error: BaseException) -> str:
     try:
         return str(error)[:500]
-    except Exception:  # noqa: BLE001 - its own __str__ may be what is broken
+    except Exception:  # noqa: BLE001 - its own __str__ may be broken
         return "(no message)"
 
 

@@ -1,4 +1,4 @@
-"""`human`: what people say about the answers, after the run."""
+"""`human`: labels that people give to the answers after the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HUMAN = "human"
 
 
 def counted_label(spec: Mapping[str, Any]) -> str:
-    """The name of the labels that count as scores in a run with this spec; empty if none do.
+    """Return the name of the labels that count as scores in a run with this spec; empty if none do.
 
     >>> counted_label({"scorers": ["exact", "human"]})
     'human'

@@ -19,10 +19,10 @@ from abreast.scorers.base import Scorer, ScorerSettings, clipped, is_range, shor
 from abreast.scorers.parsing.json_text import find_objects, parse_json
 from abreast.settings import is_flag, is_number, is_text
 
-REVISION = 1  # of the prompts and the parser of replies
+REVISION = 1  # revision of the prompts and of the parser of replies
 DEFAULT_PARTS = ("input", "expected", "answer")
 PARTS = (*DEFAULT_PARTS, "change")
-ORDERS = ("ab", "ba")  # of the answers: a is the baseline, b the variant
+ORDERS = ("ab", "ba")  # orders of the answers: a is the baseline, b the variant
 OVERALL = "overall"  # the dimension of a rubric that is a string
 MOST_SAMPLES = 100
 LONGEST_WORDS = 2_000  # characters kept of a justification
@@ -114,7 +114,7 @@ class Judge(Scorer):
         )
 
     def seat(self, target_digest: str, baseline_digest: str) -> None:
-        """Make the judge, and the baseline of pairs, part of the version, so that a change of either rescores."""
+        """Add the judge, and the baseline of pairs, to the version, so that a change of either causes rescoring."""
         self._target_digest = target_digest
         against = baseline_digest if self.pairwise else ""
         self.version = compose("judge", self._own, target_digest, against)[:16]
@@ -162,18 +162,18 @@ class Judge(Scorer):
         if "expected" in self._shows and case.expected is not None:
             parts.append(("expected answer", _text(case.expected)))
         if not self.pairwise:
-            parts += self._quoted("", answer)
+            parts += self._visible_parts("", answer)
         else:
             other = baseline or JudgedAnswer("")
             first, second = (other, answer) if item.endswith(ORDERS[0]) else (answer, other)
-            parts += [*self._quoted("first ", first), *self._quoted("second ", second)]
+            parts += [*self._visible_parts("first ", first), *self._visible_parts("second ", second)]
         rubric = "\n".join(f"- {dimension}: {meaning}" for dimension, meaning in self.rubric.items())
         ask = _COMPARE if self.pairwise else _RATE
         return ask.format(
             rubric=rubric, data=quoted(parts), form=self._form(), low=f"{self._low:g}", high=f"{self._high:g}"
         )
 
-    def _quoted(self, prefix: str, answer: JudgedAnswer) -> list[tuple[str, str]]:
+    def _visible_parts(self, prefix: str, answer: JudgedAnswer) -> list[tuple[str, str]]:
         """Return the visible parts of an answer, with their titles."""
         parts = [(f"{prefix}answer", _text(answer.answer))] if "answer" in self._shows else []
         if self.sees_change:
@@ -182,7 +182,7 @@ class Judge(Scorer):
         return parts
 
     def key(self, item: str, prompt: str) -> str:
-        """Identify a question to a judge, which is asked once."""
+        """Return the key of a question to the judge; equal questions are asked once."""
         return compose("judgement", self._target_digest, digest(prompt), item)
 
     def _form(self) -> str:
@@ -261,7 +261,7 @@ class Judge(Scorer):
         return (Score(self.name, mean, why), *scores.values(), *passed)
 
     def _score_passed(self, values: Mapping[str, float]) -> Iterator[Score]:
-        """Yield 1 for ratings from the mark on, else 0."""
+        """Yield 1 for ratings that reach the passing mark, else 0."""
         for dimension, mark in self._passing.items():
             rating = self._low + values[dimension] * (self._high - self._low)
             why = f"{rating:g}, passes from {mark:g}"
@@ -406,7 +406,7 @@ def quoted(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def _mark(texts: Sequence[str]) -> str:
-    """Return a mark that no text has; as a digest of all texts, none can predict it."""
+    """Return a mark that no text contains; it is a digest of all texts, so none can predict it."""
     mark = compose("mark", *map(digest, texts))
     while any(mark in text for text in texts):
         mark = compose("mark", mark)

@@ -1,4 +1,4 @@
-"""`label`: the only class that an answer names, by its name or a synonym, and does not negate."""
+"""`label`: read the one class that an answer names, by its name or a synonym, without negating it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Label(SingleColumn):
         super().__init__(settings)
 
     def mark(self, expected: Any, answer: Answer) -> Mark:
-        name = None if isinstance(expected, list | tuple | set) else self._class_named(texts_of(expected)[0])
+        name = None if isinstance(expected, list | tuple | set) else self._find_class(texts_of(expected)[0])
         if name is None:
             return None, f"the expected value {short(expected)} is none of the classes {short(self._names())}"
         text, note = clipped(answer.text, LONGEST_PROSE)
@@ -74,19 +74,19 @@ class Label(SingleColumn):
     def _names(self) -> list[str]:
         return list(dict.fromkeys(self._classes.values()))
 
-    def _class_named(self, text: str) -> str | None:
+    def _find_class(self, text: str) -> str | None:
         """Return the class that has this text as its name or synonym."""
         return self._classes.get(_key(text)) or self._by_words.get(normalized(text))
 
     def _read(self, text: str) -> tuple[list[str], str]:
         """Return the classes named by the most certain source that names any, and that source."""
-        if name := self._class_named(text.strip()):
+        if name := self._find_class(text.strip()):
             return [name], "the whole answer"
         values = answers_in(find_object(text), (*ANSWER_KEYS, "label", "class"))
         if values:  # even if they name no class: the rest of the object is not the answer
             return self._in_values(values), "in the JSON object"
         mentions = list(self._phrases.mentions(text))
-        if marked := self._marked(text, mentions):
+        if marked := self._find_marked(text, mentions):
             return marked, "marked as the answer"
         if lead := self._lead(text):
             return [lead], "the first word"
@@ -96,7 +96,7 @@ class Label(SingleColumn):
         flat = [value for value in values if not isinstance(value, dict | list)]
         return list(dict.fromkeys(name for value in texts_of(flat) for name in self._read(value)[0]))
 
-    def _marked(self, text: str, mentions: list[PhraseMatch]) -> list[str]:
+    def _find_marked(self, text: str, mentions: list[PhraseMatch]) -> list[str]:
         ends = marker_ends(text)[-_MOST_MARKERS:]
         return list(dict.fromkeys(name for end in ends for name in self._in_segment(text, end, mentions)))
 

@@ -98,7 +98,7 @@ def read(text: str) -> NumberReading:
     page = _Candidates(prepare(text))
     for source, candidates in page.by_source():
         if candidates:
-            return _only(candidates, source)
+            return _read_agreed(candidates, source)
     return NumberReading((), "no number found")
 
 
@@ -142,7 +142,7 @@ def _among(values: list[Any]) -> NumberReading | None:
     return NumberReading(readings[0].values, "the answer in the JSON object") if readings else None
 
 
-def _only(candidates: list[Numeral], source: str) -> NumberReading:
+def _read_agreed(candidates: list[Numeral], source: str) -> NumberReading:
     if all(candidates[0].agrees_with(other) for other in candidates):
         return NumberReading(candidates[0].values, source)
     texts = ", ".join(dict.fromkeys(short(numeral.text, 20).strip("'\"") for numeral in candidates[:6]))
@@ -163,14 +163,14 @@ class _Candidates:
 
     def by_source(self) -> Iterator[tuple[str, list[Numeral]]]:
         """Yield the candidates, from the most to the least certain source."""
-        yield MARKED, self._after_each(marker_ends(self.text))
+        yield MARKED, self._find_after_each(marker_ends(self.text))
         yield "the equation at the end", self._ending_equation()
         yield "the last line", self._last_lines()
-        yield "after is, = or :", self._after_each([match.end() for match in _CONNECTOR.finditer(self.text)])
+        yield "after is, = or :", self._find_after_each([match.end() for match in _CONNECTOR.finditer(self.text)])
         yield "in bold", self._bold()
-        yield "the only number", self._standing(0, len(self.text))
+        yield "the only number", self._find_affirmed(0, len(self.text))
 
-    def _standing(self, start: int, end: int) -> list[Numeral]:
+    def _find_affirmed(self, start: int, end: int) -> list[Numeral]:
         """Return the numbers between two positions that are not negated."""
         low, high = bisect.bisect_left(self.starts, start), bisect.bisect_left(self.starts, end)
         return [self.numerals[index] for index in range(low, high) if not self._is_denied(index)]
@@ -181,10 +181,10 @@ class _Candidates:
             self._denied[index] = self._negations.deny(numeral.start, numeral.end, _DENIED_THROUGH)
         return self._denied[index]
 
-    def _after_each(self, positions: list[int]) -> list[Numeral]:
-        return [numeral for position in positions for numeral in self._right_after(position)]
+    def _find_after_each(self, positions: list[int]) -> list[Numeral]:
+        return [numeral for position in positions for numeral in self._find_after(position)]
 
-    def _right_after(self, position: int) -> list[Numeral]:
+    def _find_after(self, position: int) -> list[Numeral]:
         """Return the number after a position, with only filler between them, and the numbers joined to it."""
         index = bisect.bisect_left(self.starts, position)
         while index < len(self.numerals) and self.starts[index] - position <= _LONGEST_GAP and self._is_denied(index):
@@ -193,9 +193,9 @@ class _Candidates:
             return []
         if not _FILLER.issuperset(spoken_words(self.text[position : self.starts[index]])):
             return []
-        return [self.numerals[index], *self._joined(index)]
+        return [self.numerals[index], *self._find_joined(index)]
 
-    def _joined(self, index: int) -> Iterator[Numeral]:
+    def _find_joined(self, index: int) -> Iterator[Numeral]:
         """Yield the numbers joined to one, as in "12 or 15", "5 out of 10", "1 1/2"."""
         for following in range(index + 1, min(index + 1 + _MOST_JOINED, len(self.numerals))):
             previous, numeral = self.numerals[following - 1], self.numerals[following]
@@ -219,7 +219,7 @@ class _Candidates:
     def _equation_in(self, start: int, end: int) -> Numeral | None:
         sign = max(self.text.rfind("=", start, end), self.text.rfind("≈", start, end))
         aside = self.text.count("(", start, max(sign, start)) > self.text.count(")", start, max(sign, start))
-        after = self._standing(sign, end) if sign >= 0 and not aside else []  # "(n = 20)" is an aside
+        after = self._find_affirmed(sign, end) if sign >= 0 and not aside else []  # "(n = 20)" is an aside
         if len(after) != 1 or not _FILLER.issuperset(spoken_words(self.text[sign : after[0].start])):
             return None
         return after[0] if _is_unit(self.text[after[0].end : end]) else None
@@ -228,7 +228,7 @@ class _Candidates:
         """Return the numbers of the trailing lines that contain nothing but a number, the last first."""
         column: list[Numeral] = []
         for start, end in self._lines():
-            line = self._standing(start, end)
+            line = self._find_affirmed(start, end)
             if len(line) != 1 or not self._is_bare(line[0], start, end):
                 break
             column.append(line[0])
@@ -240,7 +240,7 @@ class _Candidates:
 
     def _bold(self) -> list[Numeral]:
         spans = [match.span() for match in _BOLD.finditer(self.text)]
-        return [numeral for start, end in spans for numeral in self._standing(start, end)]
+        return [numeral for start, end in spans for numeral in self._find_affirmed(start, end)]
 
 
 def _is_unit(text: str) -> bool:

@@ -58,7 +58,7 @@ def items_of(value: Any, expected: frozenset[str]) -> frozenset[str]:
     listed = _find_items(value)
     if listed is not MISSING:
         return items_of(listed, expected)
-    if _normalized(value) in _NOTHING - expected:
+    if _normalize(value) in _NOTHING - expected:
         return frozenset()
     pieces = (item for line in _lines(value) for item in _split(line, expected))
     return frozenset(item for item, _ in zip(pieces, range(_MOST_ITEMS), strict=False) if item)
@@ -90,25 +90,25 @@ def _is_bracketed(line: str) -> bool:
 
 def _split(piece: str, expected: frozenset[str]) -> Iterable[str]:
     for separator in (r"[;,]|\t", r"\s(?:and|&)\s|(?<![^\s])and\s"):
-        if _normalized(piece) in expected:
+        if _normalize(piece) in expected:
             break
         parts = re.split(separator, piece, flags=re.IGNORECASE)
         if len(parts) > 1:
             return [item for part in parts for item in _split(part, expected)]
-    return [_normalized(piece)]
+    return [_normalize(piece)]
 
 
 def _item(value: Any) -> str:
     if isinstance(value, str):
-        return _normalized(value)
+        return _normalize(value)
     try:
         return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str).casefold()
     except (TypeError, ValueError, RecursionError):
         return short(value)
 
 
-def _normalized(text: str) -> str:
-    """Ignore case, quotes, markup, extra spaces and trailing punctuation."""
+def _normalize(text: str) -> str:
+    """Remove case, quotes, markup, extra spaces and trailing punctuation."""
     return " ".join(fold(text).casefold().split()).strip(_EDGES).rstrip(_EDGES + _TRAILING)
 
 

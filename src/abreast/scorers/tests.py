@@ -1,4 +1,4 @@
-"""`tests` and `success`: score the result of an agent by a command, or by whether there is any."""
+"""`tests` and `success`: score the result of an agent by a command, or by its existence."""
 
 from __future__ import annotations
 

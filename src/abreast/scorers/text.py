@@ -53,7 +53,7 @@ def normalized(text: str) -> str:
     >>> normalized("**The** answer: C++!"), normalized("-1.5"), normalized("a.py")
     ('answer c++', '-1.5', 'a.py')
     """
-    text = _SUPERSCRIPT.sub(r"^\1", text)  # else NFKC makes 10² into 102
+    text = _SUPERSCRIPT.sub(r"^\1", text)  # otherwise NFKC turns 10² into 102
     text = _FRACTION.sub(r" \1", text)
     text = unicodedata.normalize("NFKC", without_mark_floods(text))[: 2 * LONGEST_TEXT]  # one sign may become 18
     text = fold(text).casefold()

@@ -25,7 +25,7 @@ LARGEST_FILE = 16_000_000  # bytes of a settings file
 
 
 class CaseMaker:
-    """What `abreast cases new NAME` does for a suite."""
+    """The command `abreast cases new NAME` of a suite."""
 
     summary: str  # one line of help
     details: str  # one paragraph of help
@@ -40,10 +40,10 @@ class CaseMaker:
 
 
 class Suite(SuiteReport):
-    """An experiment by name. Its part of a report is declared in `SuiteReport`."""
+    """An experiment that runs by name. `SuiteReport` declares its part of a report."""
 
     name: str  # also the name of its entry point
-    summary: str  # one line: the question that it answers
+    summary: str  # the question that it answers, in one line
     epilog: str = ""  # below the flags in `--help`
     case_maker: CaseMaker | None = None
 
@@ -59,12 +59,12 @@ class Suite(SuiteReport):
         return False
 
     def when_refused(self, args: argparse.Namespace) -> str:
-        """A hint for users who cannot use a target, such as how to try the suite without one."""
+        """Return a hint for users who cannot use a target, such as how to try the suite without one."""
         return ""
 
     def flags_of_list(self, args: argparse.Namespace) -> list[str] | None:
-        """The arguments of `abreast run NAME` that select what `abreast cases list NAME` lists, derived from its flags
-        `--cases`, `--category`, `--commit` and `--repo`; None if the suite supports none of them.
+        """Return the arguments of `abreast run NAME` that select what `abreast cases list NAME` lists, derived from its
+        flags `--cases`, `--category`, `--commit` and `--repo`; None if the suite supports none of them.
         """
         return None
 
@@ -80,12 +80,12 @@ class SuiteSummary:
 
 
 def names() -> list[str]:
-    """The names of all suites, without loading them."""
+    """Return the names of all suites, without loading them."""
     return plugin_names("suite")
 
 
 def summaries() -> list[SuiteSummary]:
-    """All suites, including those that cannot be loaded."""
+    """Return all suites, including those that cannot be loaded."""
     return [_summarise(name) for name in names()]
 
 
@@ -109,7 +109,7 @@ def load(name: str) -> Suite:
 
 
 def case_makers() -> dict[str, CaseMaker]:
-    """The case makers of all suites that can be loaded, by name."""
+    """Return the case makers of all suites that can be loaded, by name."""
     makers = {}
     for name in names():
         with contextlib.suppress(BadInput):
@@ -145,7 +145,7 @@ def _check(plugin: Plugin, suite: Any) -> None:
 
 
 def reader_of(path: Path) -> Suite | None:
-    """The suite whose settings are in this file; None if there is none or the file cannot be read."""
+    """Return the suite whose settings are in this file; None if there is none or the file cannot be read."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST_FILE:
             return None
@@ -171,7 +171,7 @@ def epilog(suite: Suite) -> str:
 
 
 def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
-    """The experiment of a suite, labelled with its name."""
+    """Return the experiment of a suite, labelled with its name."""
     from abreast.experiment.facade import Experiment  # late: `--help` needs only the flags
 
     plugin = _plugin(suite.name)
@@ -183,5 +183,5 @@ def experiment_of(suite: Suite, args: argparse.Namespace) -> Experiment:
 
 
 def advice(suite: Suite, args: argparse.Namespace) -> str:
-    """The hint for users who cannot use a target; empty if there is none."""
+    """Return the hint for users who cannot use a target; empty if there is none."""
     return str(_plugin(suite.name).call("when_refused(args)", suite.when_refused, args) or "")

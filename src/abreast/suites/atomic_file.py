@@ -18,7 +18,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
     target = path.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(target.parent):
+        with _lock(target.parent):
             before = target.read_bytes() if target.exists() else None
             after = change(before or b"")
             if after != before:
@@ -29,7 +29,7 @@ def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     number = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks

@@ -23,7 +23,7 @@ def lanes_picture(
     label: str,
     rows: Sequence[tuple[str, ...]],
 ) -> Picture:
-    """A lane chart; `axis` has its end and the format of its ticks, `label` is the first column of the table."""
+    """Return a lane chart; `axis` has its end and the format of its ticks, `label` is the first column of the table."""
     return Picture(
         name=name,
         title=title,
@@ -36,7 +36,7 @@ def lanes_picture(
 
 
 def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callable[[int, Value], Lane]) -> list[Group]:
-    """A group for each row with a lane for each known value of a variant, by its number; no empty groups."""
+    """Return a group for each row with a lane for each known value of a variant, by its number; no empty groups."""
     groups = [
         Group(label, tuple(lane(number, value) for number, value in enumerate(values[:MOST]) if value is not None))
         for label, values in rows
@@ -47,7 +47,7 @@ def lane_groups(rows: Iterable[tuple[str, Sequence[Value | None]]], lane: Callab
 def lanes_in_words(
     names: Sequence[str], groups: Sequence[Group], say: Callable[[Lane], str] = lambda lane: lane.figure
 ) -> str:
-    """`trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
+    """Describe lanes: `trend: baseline 40.0 %, treatment 90.0 %. anomaly: baseline 20.0 %.`"""
     return (
         ". ".join(
             f"{group.label}: " + ", ".join(f"{names[lane.number]} {say(lane)}" for lane in group.lanes)

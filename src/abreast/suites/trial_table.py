@@ -29,11 +29,11 @@ class TrialTable:
 
     @cached_property
     def reported(self) -> list[Mapping[str, Any]]:
-        """The data that came with the answers."""
+        """The `data` of each answer."""
         return answer_fields(self.rows)
 
     def of(self, variant: int) -> Bools:
-        """Which trials belong to a variant."""
+        """Return which trials belong to a variant."""
         mask: Bools = self.rows.variant == variant
         return mask
 
@@ -65,7 +65,7 @@ class TrialTable:
         return dict(zip(self.names, values, strict=True))
 
     def not_counted(self, noun: str) -> list[str]:
-        """`2 runs of careful failed by infrastructure`, for trials that are not scored."""
+        """Describe trials that are not scored, as in `2 runs of careful failed by infrastructure`."""
         reasons = {"failed by infrastructure": self.rows.error & ~self.rows.own_failure, "skipped": self.rows.skipped}
         counts = {
             (name, reason): int((self.of(variant) & mask).sum())
@@ -80,11 +80,11 @@ def none_if_nan(value: float) -> float | None:
 
 
 def failures_in_words(counts: FailureCounts) -> str:
-    """`1 timeout (its), 2 network`."""
-    parts = [
-        f"{number:,} {kind}{' (its)' if blame == 'variant' else ''}" for (kind, blame), number in sorted(counts.items())
-    ]
-    return ", ".join(parts)
+    """Format failures as `1 timeout (variant's fault), 2 network`."""
+    fault = " (variant's fault)"
+    return ", ".join(
+        f"{number:,} {kind}{fault if blame == 'variant' else ''}" for (kind, blame), number in sorted(counts.items())
+    )
 
 
 def failures_as_data(counts: FailureCounts, unit: str) -> list[dict[str, Any]]:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from abreast.targets.mcp.declaration import Server
 
 Sees = Literal["input", "case", "truth"]
-"""What a target sees of a case: its input; also its id, tags and group; or also the expected answer."""
+"""The part of a case that a target sees: its input; also its id, tags and group; or also the expected answer."""
 
 
 def widest(*scopes: Sees) -> Sees:
-    """The scope that includes all others.
+    """Return the scope that includes all others.
 
     >>> widest("input", "case")
     'case'
@@ -90,7 +90,7 @@ class AgentTarget(Protocol):
 
     @property
     def start(self) -> str:
-        """What its workspaces start from."""
+        """Return a digest of the start of its workspaces."""
 
     def workspace_bytes(self, trial: Trial) -> int: ...
 
@@ -112,25 +112,25 @@ class Target(ABC):
     Subclass it for your own target; docs/how-to/extending.md shows one in a single file.
     """
 
-    name: str  # in limits and displays
+    name: str  # name in limits and displays
     version: str  # part of the key of every answer: it must change when answers could change
     simulated: bool = False  # marks every result
     sees: Sees = "case"  # what an answer may depend on, for reuse
     transforms: bool = False  # `request` runs the user's code
-    quick: bool = False  # estimates may call `request` in spite of `transforms`
+    quick: bool = False  # with `transforms`: estimates may call `request` nevertheless
     place: Place = "loop"
     is_service: bool = False  # a network service whose latency shows its load, for `parallel: auto`
     warmup: bool = False  # send one request before measuring
     subscription: bool = False  # warn if more than a few trials are in flight
     asks_often: bool = False  # a trial makes many requests, so that rates count trials
     has_workspace: bool = False  # scorers may run commands in the workspace of a trial
-    account: str | None = None  # whose quota it uses; None: its name
-    pool: str | None = None  # targets that share the rate which a provider announces; None: its name
+    account: str | None = None  # account whose quota it uses; None: its name
+    pool: str | None = None  # targets of one pool share the rate that a provider announces; None: its name
     endpoint: str | None = None  # the address of its provider, which is tried before a run
-    sent_with_each: float = 0  # characters of every request besides its prompt
+    sent_with_each: float = 0  # characters of every request, without its prompt
     start_cpu_s: float = 0.0  # CPU time that starting a trial takes
     keyed_params: Mapping[str, Any] | None = None  # parameters that can change answers; None: all
-    cli_versions: Mapping[str, str] = MappingProxyType({})  # of the programs it starts, by name
+    cli_versions: Mapping[str, str] = MappingProxyType({})  # versions of the programs it starts, by name
     mcp_servers: Sequence[Server] = ()  # started before a run, to list their tools
     mcp_folder: Path | None = None  # where they start; None: the folder of the spec
     function: Callable[..., Any] | None = None  # the user's function that is measured
@@ -175,7 +175,7 @@ class Target(ABC):
 
 
 def prompt_of(value: Any) -> str:
-    """The prompt of an input: text as it is, other values as JSON."""
+    """Return the prompt of an input: text as it is, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

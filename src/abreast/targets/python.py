@@ -136,7 +136,7 @@ class _ParamsCopier:
             return self._params
         params = copy.copy(self._params)
         for name in self._mutable:
-            object.__setattr__(params, name, copy.deepcopy(getattr(params, name)))  # also of frozen classes
+            object.__setattr__(params, name, copy.deepcopy(getattr(params, name)))  # works for frozen classes, too
         return params
 
 
@@ -166,7 +166,7 @@ def _check_sendable(where: str, value: Any, name: str) -> None:
 
 
 def reference_of(function: Callable[..., Any]) -> str:
-    """The name of a function in tables and messages."""
+    """Return the name of a function in tables and messages."""
     inner = _innermost(function)
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return f"python:{getattr(inner, '__module__', '?')}:{name}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import jinja2
 
 
-_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # in messages of Jinja2
+_MISSING = re.compile(r"'(\w+)'(?: is undefined)?$")  # the missing name in a message of Jinja2
 
 
 class Renderer:
@@ -120,7 +120,7 @@ def _render(template: jinja2.Template, parameter: str, case: Case, value: Any) -
 
 
 def _did_you_mean(error: Exception, names: Mapping[str, Any]) -> str:
-    """A suggestion for a name that the case does not have."""
+    """Return a suggestion for a name that the case does not have."""
     import jinja2
 
     missing = _MISSING.search(str(error)) if isinstance(error, jinja2.UndefinedError) else None
@@ -128,7 +128,7 @@ def _did_you_mean(error: Exception, names: Mapping[str, Any]) -> str:
 
 
 def seen_by(*templates: str | None) -> Sees:
-    """What templates may depend on.
+    """Return the part of a case that templates use.
 
     >>> seen_by("{{ question }}", None), seen_by("{{ tags.kind }}: {{ input }}")
     ('input', 'case')
@@ -142,7 +142,7 @@ def seen_by(*templates: str | None) -> Sees:
 
 
 def names_of(case: Case, value: Any) -> dict[str, Any]:
-    """The names in a template: the keys of the input, and `input`, `tags` and `id`."""
+    """Return the names in a template: the keys of the input, and `input`, `tags` and `id`."""
     names = dict(value) if isinstance(value, Mapping) else {}
     return {**names, "input": value, "tags": case.tags, "id": case.id}
 
@@ -167,21 +167,21 @@ def compile_template(where: str, text: str) -> jinja2.Template:
 
 
 def digest_of_params(params: Any) -> str:
-    """A digest of a variant's parameters, including functions."""
+    """Return a digest of a variant's parameters, including functions."""
     if isinstance(params, Mapping):
-        return digest({key: _keyed(key, value) for key, value in params.items()})
+        return digest({key: _replace_functions(key, value) for key, value in params.items()})
     return digest(params)
 
 
-def _keyed(key: str, value: Any) -> Any:
-    """Functions count by their code; a reference without arguments is the same in both forms."""
+def _replace_functions(key: str, value: Any) -> Any:
+    """Replace a function by the digest of its code, and a reference without arguments by its short form."""
     if key == "transform" and isinstance(value, Mapping) and set(value) == {"from"}:
         return reference_in(value)
     return source_digest(value) if callable(value) else value
 
 
 def params_as_mapping(params: Any) -> Mapping[str, Any]:
-    """A variant's parameters by name, from a mapping or a dataclass."""
+    """Return a variant's parameters by name, from a mapping or a dataclass."""
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         return {item.name: getattr(params, item.name) for item in dataclasses.fields(params)}
     return dict(params)

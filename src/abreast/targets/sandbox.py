@@ -1,4 +1,4 @@
-"""`sandbox:` of an agent, made by bubblewrap: a read-only system, an empty home, the workspace and what is named."""
+"""`sandbox:` of an agent, made by bubblewrap: a read-only system, an empty home, the workspace and named paths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc"
 RESOLVER = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # targets of /etc/resolv.conf
 EMPTY = ("/tmp", "/var/tmp", "/run")
 INSTALLED = ("/opt", "/snap", "/home/linuxbrew")  # hold programs and nothing else
-PARTS = (  # what programs load from a prefix; those from `versions` on are of pyenv, mise, rustup, Volta
+PARTS = (  # folders of a prefix that programs load; from `versions` on, those of pyenv, mise, rustup and Volta
     *("bin", "sbin", "lib", "lib64", "libexec", "share", "include", "site-packages", "node_modules", "pyvenv.cfg"),
     *("versions", "version", "installs", "toolchains", "tools"),
 )
@@ -53,7 +53,7 @@ class Sandbox:
     """What a program may do beyond working in its own folder."""
 
     network: bool = True
-    disk_mb: int | None = None  # for temporary files, for the home, and for any file it writes
+    disk_mb: int | None = None  # limit for temporary files, for the home, and for each file it writes
     processes: int | None = None
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -61,7 +61,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    programs: tuple[Path, ...] = ()  # with the folders around them
+    programs: tuple[Path, ...] = ()  # visible with the folders around them
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     settings: tuple[Path, ...] = ()  # copied for each trial
@@ -113,7 +113,7 @@ def bubblewrap() -> str | None:
 
 
 def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | None:
-    """Why this sandbox does not work here, and the fix; None if the wrapped `command` succeeds."""
+    """Explain why this sandbox does not work here, with the fix; None if the wrapped `command` succeeds."""
     if bubblewrap() is None:
         return "sandbox: bubblewrap (bwrap) is not installed", INSTALL
     for path in (*sandbox.read, *sandbox.write):
@@ -122,12 +122,12 @@ def find_problem(sandbox: Sandbox, command: Sequence[str]) -> tuple[str, str] | 
     if sandbox.processes is not None and os.getuid() == 0:
         return "sandbox: processes: Linux sets no such limit for root", "run as another user, or remove processes:"
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False)
+        completed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"sandbox: bubblewrap does not work here: {error}", FORBIDDEN
-    if not done.returncode:
+    if not completed.returncode:
         return None
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    lines = completed.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {completed.returncode}"]
     return f"sandbox: bubblewrap does not work here: {lines[-1]}", FORBIDDEN
 
 
@@ -174,7 +174,7 @@ def _copy_settings(source: Path, to: Path, without: Collection[Path]) -> None:
 
 
 def exit_code(code: int) -> int:
-    """The exit code of a wrapped program: negative for a signal, which bubblewrap reports as 128 + signal.
+    """Return the exit code of a wrapped program: negative for a signal, which bubblewrap reports as 128 + signal.
 
     Programs may exit with such a code themselves, so only signals that usually end programs count.
 
@@ -194,7 +194,7 @@ def _system() -> Iterator[str]:
 
 
 def _accesses(sandbox: Sandbox, mounts: Mounts, environment: Mapping[str, str]) -> dict[Path, Access]:
-    """The access to each path. Deeper paths are mounted later, over those above."""
+    """Return the access to each path. Deeper paths are mounted later, over those above."""
     home = Path(environment.get("HOME") or Path.home()).absolute()
     accesses: dict[Path, Access] = {Path(name): "empty" for name in EMPTY}
     accesses |= {Path(name): "read" for name in RESOLVER}
@@ -231,7 +231,7 @@ def _mount(path: Path, access: Access, disk_mb: int | None) -> list[str]:
 
 
 def _limits(sandbox: Sandbox) -> list[str]:
-    """A shell that sets the limits of a process and its children, and then becomes the program."""
+    """Return a shell command that sets the limits of a process and its children, and then becomes the program."""
     commands = []
     if sandbox.disk_mb is not None:
         commands.append(f"ulimit -f {sandbox.disk_mb * 1_000_000 // 512}")
@@ -244,7 +244,8 @@ def _limits(sandbox: Sandbox) -> list[str]:
 
 
 def tool_folders(path: str, programs: Iterable[Path], hidden: Sequence[Path], home: Path) -> list[Path]:
-    """Folders with the programs on PATH and those in `programs`, except the system's, and with what they load."""
+    """Return folders with the programs on PATH and those in `programs`, except the system's, and with what they
+    load."""
     folders = [Path(entry).absolute() for entry in path.split(os.pathsep) if entry]
     folders += [file.parent for program in programs for file in _interpreted_by(program)]
     required: dict[Path, None] = {}
@@ -256,7 +257,7 @@ def tool_folders(path: str, programs: Iterable[Path], hidden: Sequence[Path], ho
 
 
 def _interpreted_by(program: Path) -> Iterator[Path]:
-    """A program, the file behind its link, and the interpreter in its first line."""
+    """Yield a program, the file behind its link, and the interpreter in its first line."""
     for file in dict.fromkeys((program, program.resolve())):
         yield file
         try:
@@ -270,7 +271,7 @@ def _interpreted_by(program: Path) -> Iterator[Path]:
 
 
 def _required_by(folder: Path, hidden: Sequence[Path], home: Path) -> Iterator[Path]:
-    """The paths that programs of a folder need, except those that are hidden or contain something hidden."""
+    """Yield the paths that programs of a folder need, except those that are hidden or contain something hidden."""
     base = _base_of(folder.parent)
     for programs in (folder, *([] if base is None or _is_system(base) else [base.resolve()])):
         for path in _parts(programs, home):
@@ -279,7 +280,7 @@ def _required_by(folder: Path, hidden: Sequence[Path], home: Path) -> Iterator[P
 
 
 def _parts(folder: Path, home: Path) -> Iterator[Path]:
-    """The paths that programs of a folder load.
+    """Yield the paths that programs of a folder load.
 
     For `PREFIX/bin` that is all of an install prefix. Elsewhere tokens and settings may be next to `bin`, as in
     `~/.fly`, `~/.docker` or a project: there it is `bin` and the folders that usually belong to it.
@@ -313,7 +314,7 @@ def _is_install_prefix(prefix: Path) -> bool:
 
 
 def _base_of(venv: Path) -> Path | None:
-    """The folder of the interpreter that a virtual environment was made from."""
+    """Return the folder of the interpreter that a virtual environment was made from."""
     try:
         settings = (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -77,14 +77,14 @@ class _SimulatedProvider:
         self.busy = 0
         self._begin: float | None = None
         self._window = 0
-        self._used = 0
+        self._admitted = 0
 
     def admit(self, allows: RequestWindow) -> bool:
         """Count a request; return whether the window had room for it."""
         self._update_window(allows)
-        if self._used >= allows.requests:
+        if self._admitted >= allows.requests:
             return False
-        self._used += 1
+        self._admitted += 1
         return True
 
     def _update_window(self, allows: RequestWindow) -> float:
@@ -93,15 +93,15 @@ class _SimulatedProvider:
         self._begin = now if self._begin is None else self._begin
         window, passed = divmod(now - self._begin, allows.seconds)
         if window != self._window:
-            self._window, self._used = int(window), 0
+            self._window, self._admitted = int(window), 0
         return allows.seconds - passed
 
     def headers(self, allows: RequestWindow) -> dict[str, str] | None:
-        """The rate headers, if the rate is announced."""
+        """Return the rate headers, if the rate is announced."""
         if allows.headers is None:
             return None
         reset_s = self._update_window(allows)
-        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._used, reset_s)
+        return announcement(allows.headers, "requests", allows.requests, allows.requests - self._admitted, reset_s)
 
 
 class Simulated(Target):
@@ -130,7 +130,7 @@ class Simulated(Target):
         self._knows = _knows(settings)
         self._seed = seed
         self._instant = not (self._errors or self._capacity or self._allows or self._latency.mean())
-        self._of_case, self._of_own = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
+        self._case_weight, self._trial_weight = math.sqrt(self._correlation), math.sqrt(1 - self._correlation)
         self._threshold = _quantile(self._accuracy)
         self._server: _SimulatedProvider = shared.setdefault("simulated-server", _SimulatedProvider())
         self._drawn_by = compose("simulated", seed, digest_of_params(params), self._renderer.version)
@@ -141,7 +141,7 @@ class Simulated(Target):
         return self._renderer.request(trial)
 
     def expects(self, trial: Trial, request: Request) -> Expected:
-        """The declared values, for an answer as long as the expected one."""
+        """Return the declared values, for an answer as long as the expected one."""
         usage = self._usage(request.prompt, _text_of(trial.case.expected))
         return Expected(usage.input_tokens, usage.output_tokens, self._cost, self._latency.mean())
 
@@ -151,13 +151,13 @@ class Simulated(Target):
 
     async def answer(self, trial: Trial, request: Request, attempt: int, workers: Workers) -> Answer:
         case = trial.case
-        of_case = digest(case.input)
-        of_trial = f"{self._drawn_by}|{of_case}|{trial.repeat}|{trial.occurrence}"
+        case_key = digest(case.input)
+        trial_key = f"{self._drawn_by}|{case_key}|{trial.repeat}|{trial.occurrence}"
         if not self._instant:
-            await self._work(of_trial, attempt)
+            await self._work(trial_key, attempt)
         # Correctness must not depend on the attempt: a retry does not make a model better.
-        own, choice = _uniforms(of_trial)
-        value = self._value(case, request.prompt, of_case, own, choice)
+        trial_draw, choice_draw = _uniforms(trial_key)
+        value = self._value(case, request.prompt, case_key, trial_draw, choice_draw)
         text = _text_of(value)
         usage = self._usage(request.prompt, text)
         basis: CostBasis = "unknown" if self._cost is None else "estimated"
@@ -165,16 +165,16 @@ class Simulated(Target):
         rate = None if self._allows is None else rate_limits(self._server.headers(self._allows))
         return Answer(text, data, usage=usage, cost_usd=self._cost, cost_basis=basis, model="simulated", rate=rate)
 
-    def _value(self, case: Case, prompt: str, of_case: str, own: float, choice: float) -> Any:
-        """The expected answer or a wrong one; a guess if `knows` says that the prompt does not contain the answer."""
+    def _value(self, case: Case, prompt: str, case_key: str, trial_draw: float, choice_draw: float) -> Any:
+        """Return the expected answer or a wrong one; a guess if `knows` returns False: the prompt lacks the answer."""
         if self._knows is not None and self._knows(case, prompt) is not True:
             choices = _choices(case)
-            return choices[int(own * len(choices))] if choices else wrong(case, choice)
-        return case.expected if self._is_right(of_case, own) else wrong(case, choice)
+            return choices[int(trial_draw * len(choices))] if choices else wrong(case, choice_draw)
+        return case.expected if self._is_right(case_key, trial_draw) else wrong(case, choice_draw)
 
-    async def _work(self, of_trial: str, attempt: int) -> None:
+    async def _work(self, trial_key: str, attempt: int) -> None:
         """Occupy the simulated provider for the latency, and fail with the declared probabilities."""
-        duration, luck = _uniforms(f"{of_trial}|{attempt}")
+        latency_draw, error_draw = _uniforms(f"{trial_key}|{attempt}")
         server = self._server
         if self._capacity is not None and server.busy >= self._capacity:
             raise errors.RateLimited(
@@ -188,17 +188,17 @@ class Simulated(Target):
             )
         server.busy += 1
         try:
-            await asyncio.sleep(self._latency.draw(duration))
+            await asyncio.sleep(self._latency.draw(latency_draw))
         finally:
             server.busy -= 1
-        self._raise_error(luck)
+        self._raise_error(error_draw)
 
-    def _is_right(self, of_case: str, own: float) -> bool:
+    def _is_right(self, case_key: str, trial_draw: float) -> bool:
         """Decide with the declared probability, correlated between the trials of a case: some cases are harder."""
         if self._accuracy in (0.0, 1.0) or self._correlation == 0.0:
-            return own < self._accuracy
-        shared, _ = _uniforms(f"case|{self._seed}|{of_case}")
-        mixed = self._of_case * _quantile(shared) + self._of_own * _quantile(own)
+            return trial_draw < self._accuracy
+        case_draw, _ = _uniforms(f"case|{self._seed}|{case_key}")
+        mixed = self._case_weight * _quantile(case_draw) + self._trial_weight * _quantile(trial_draw)
         return mixed < self._threshold
 
     def _raise_error(self, uniform: float) -> None:
@@ -228,7 +228,7 @@ def _quantile(probability: float) -> float:
 
 
 def wrong(case: Case, uniform: float) -> Any:
-    """A wrong answer of the same type as the expected one, beyond any usual tolerance.
+    """Return a wrong answer of the same type as the expected one, beyond any usual tolerance.
 
     >>> wrong(Case("a", "", expected=True), 0.5), wrong(Case("b", "", expected=9), 0.0)
     (False, 14.0)
@@ -254,13 +254,13 @@ def wrong(case: Case, uniform: float) -> Any:
 
 
 def _choices(case: Case) -> list[Any]:
-    """The choices in the input, if they include the expected answer."""
+    """Return the choices in the input, if they include the expected answer."""
     choices = case.input.get("choices") if isinstance(case.input, Mapping) else None
     return choices if isinstance(choices, list) and case.expected in choices else []
 
 
 def _wrong_number(expected: float, uniform: float) -> float:
-    """A number that is off by at least half of (1 + |expected|)."""
+    """Return a number that is off by at least half of (1 + |expected|)."""
     try:
         number = expected + (1 + abs(expected)) * (0.5 + uniform) * (1 if uniform < 0.5 else -1)
     except OverflowError:
@@ -269,7 +269,7 @@ def _wrong_number(expected: float, uniform: float) -> float:
 
 
 def _wrong_numbers(expected: list[Any], uniform: float) -> list[float]:
-    """As many numbers of one sign, all beyond the largest absolute value by at least half of (1 + that value)."""
+    """Return as many numbers of one sign, each beyond the largest absolute value by at least half of (1 + it)."""
     largest = min(max(map(abs, expected)), 1e300)  # avoids overflow
     sign = 1 if uniform < 0.5 else -1
     draws = random.Random(f"{uniform}")

@@ -25,12 +25,12 @@ def parsed(content: bytes | str) -> Any:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The mapping; an empty one for anything else."""
+    """Return the mapping; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
-    """The mappings in a list; none for anything else."""
+    """Return the mappings in a list; none for anything else."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
@@ -44,7 +44,7 @@ def storable(value: Any) -> str | None:
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens or calls; None for anything else.
+    """Return a number of tokens or calls; None for anything else.
 
     >>> count(7), count(-1), count("7"), count(True), count(10**30)
     (7, None, None, None, None)
@@ -53,7 +53,7 @@ def count(value: Any) -> int | None:
 
 
 def dollars(value: Any) -> float | None:
-    """A cost; None for anything else.
+    """Return a cost; None for anything else.
 
     >>> dollars(0.5), dollars(float("inf")), dollars("1"), dollars(10**400)
     (0.5, None, None, None)

@@ -19,7 +19,7 @@ DEEPEST = 8  # levels of nested objects
 def argument_cells(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> dict[str, TypedCell]:
-    """A cell per argument, or per field of dictionaries, dataclasses and pydantic models.
+    """Return a cell per argument, or per field of dictionaries, dataclasses and pydantic models.
 
     >>> def predict(item, params, top_k=3): ...
     >>> cells = argument_cells(predict, [{"id": 7}, {"model": "m"}], {})
@@ -94,7 +94,7 @@ def _subfields(value: Any) -> list[tuple[str, Any]] | None:
 
 
 def _summary(value: Any) -> Any:
-    """Return a value that fits a column: small values unchanged, a description of large ones."""
+    """Return a small value unchanged, and a description of a large one, which fits a column."""
     if value is None or isinstance(value, str | bool | int | float | Enum | Mapping):
         return value
     shape = getattr(value, "shape", None)

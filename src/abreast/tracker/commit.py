@@ -19,7 +19,7 @@ class CodeCommit(NamedTuple):
 
 
 def current_commit() -> CodeCommit:
-    """The commit of the working directory. Runs git again only if files of git changed."""
+    """Return the commit of the working directory. Runs git again only if files of git changed."""
     try:
         folder, now = os.getcwd(), time.monotonic()  # noqa: PTH109 - a str is needed
     except OSError:  # the folder was removed

@@ -45,12 +45,12 @@ class StateSnapshot:
     def of(cls, code: Any) -> Self:
         """Collect the state of a function, class, method or callable object."""
         if isinstance(code, types.FunctionType | type):
-            view = cls()
+            snapshot = cls()
         else:
-            view = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
-        add_state, add_owner = view.state.append, view.owners.append
+            snapshot = cls(digest=source_digest(code), class_name=type(getattr(code, "__self__", code)).__qualname__)
+        add_state, add_owner = snapshot.state.append, snapshot.owners.append
         seen = {id(code)}
-        view.objects.append(code)
+        snapshot.objects.append(code)
         pending = list(_references(NO_OWNER, code))
         while pending:
             owner, value = pending.pop()
@@ -61,9 +61,9 @@ class StateSnapshot:
             add_state(id(value))
             if id(value) not in seen:
                 seen.add(id(value))
-                view.objects.append(value)
+                snapshot.objects.append(value)
                 pending.extend(_references(owner, value))
-        return view
+        return snapshot
 
     def is_same(self, other: StateSnapshot) -> bool:
         return self.digest == other.digest and self._refers_to_same(other)
@@ -72,7 +72,7 @@ class StateSnapshot:
         return self.state == other.state and self.owners == other.owners
 
     def changed(self, other: StateSnapshot) -> set[str]:
-        """Return the names of the variables that differ, in objects that are in both views."""
+        """Return the names of the variables that differ, in objects that are in both snapshots."""
         if self._refers_to_same(other):
             return set() if self.digest == other.digest else {self.class_name}
         before, after = self._by_owner(), other._by_owner()
@@ -165,7 +165,7 @@ def _with_prefix(prefix: str, holder: int, pairs: Iterable[tuple[str, Any]]) -> 
 
 @functools.lru_cache(maxsize=10_000)
 def _names(code: types.CodeType) -> tuple[str, ...]:
-    """The global names and attributes that the code and its inner functions use."""
+    """Return the global names and attributes that the code and its inner functions use."""
     inner = (name for constant in code.co_consts if isinstance(constant, types.CodeType) for name in _names(constant))
     return tuple(dict.fromkeys((*code.co_names, *inner)))
 
@@ -204,7 +204,7 @@ class FunctionState:
         self._digest = self._first.digest or source_digest(code)
 
     def observe(self, code: Any) -> tuple[str, StateSnapshot]:
-        """Return the current digest and view.
+        """Return the current digest and snapshot.
 
         While calls are running, a change does not replace the stored digest: `end` finds out whether a call made it.
         """
@@ -263,11 +263,11 @@ class FunctionState:
 
 class EndedCall(NamedTuple):
     before: StateSnapshot
-    digest: str  # before the call
+    digest: str  # digest before the call
     on_settled: Callable[[str], None]
 
 
-_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; functions are kept alive, as in `View`
+_states: dict[tuple[int, int], tuple[Any, FunctionState]] = {}  # by id; functions are kept alive, as in `StateSnapshot`
 _states_lock = threading.RLock()
 _latest: dict[types.CodeType, FunctionState] = {}
 
@@ -286,12 +286,12 @@ def _add(key: tuple[int, int], code: Any) -> FunctionState:
         if len(_states) > MOST_STATES:
             _states.clear()
             _latest.clear()
-        written = code.__code__ if isinstance(code, types.FunctionType) else None
-        state = _latest.get(written) if written is not None else None
+        code_object = code.__code__ if isinstance(code, types.FunctionType) else None
+        state = _latest.get(code_object) if code_object is not None else None
         if state is None or not state.fits(code):
             state = FunctionState(code)
-        if written is not None:
-            _latest[written] = state
+        if code_object is not None:
+            _latest[code_object] = state
         _states[key] = (code, state)
         return state
 

@@ -27,7 +27,7 @@ from abreast.store.user_tables.result_cache import name_of_cache
 from abreast.tracker.process import Shared
 
 Answer = TypeVar("Answer")
-MOST_NAMES = 64  # reserved at a time
+MOST_NAMES = 64  # names to reserve at a time
 CLOSING_S = 10.0  # how long the last write waits for other writers of the DuckDB file, such as workers of a pool
 FOLLOW_S = 0.5  # the shortest time between two updates of a DuckDB file
 
@@ -63,7 +63,7 @@ class Journal:
         """Commit these rows atomically."""
         with self._writer.using() as connection:
             self._queue.append((table, rows))
-            if not self._writing:  # else this is a signal handler, in the middle of another write
+            if not self._writing:  # otherwise this is a signal handler that interrupts another write
                 self._writing = True
                 try:
                     while self._queue:
@@ -72,7 +72,7 @@ class Journal:
                 finally:
                     self._writing = False
         if self._follower is not None:
-            self._follower.written()
+            self._follower.notify()
 
     def _write(self, connection: Connection, table: str, rows: Sequence[Mapping[str, TypedCell]]) -> None:
         if len(rows) == 1 and tracked_rows.insert_one(connection, self._tables, table, rows[0]):
@@ -126,7 +126,7 @@ class Journal:
             self._follower.catch_up()
 
     def pause(self) -> None:
-        """Close for a moment: it will be reopened soon."""
+        """Close temporarily; the next use opens it again."""
         self._writer.close()
         if self._follower is not None and self._follower.stop():
             _outdated.add(self.store.address)
@@ -157,7 +157,7 @@ class _Follower:
             self._new.set()
         self._thread.start()
 
-    def written(self) -> None:
+    def notify(self) -> None:
         if not self._new.is_set():
             self._new.set()
 

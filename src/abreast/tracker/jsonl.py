@@ -13,7 +13,7 @@ from abreast.store.rows import to_json
 from abreast.store.user_tables.cells import TypedCell
 
 STDOUT = "-"
-LEVEL = "TRACKING"  # for the filters of log viewers
+LEVEL = "TRACKING"  # a level that log viewers can filter by
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -41,7 +41,7 @@ def append(path: str, table: str, rows: Iterable[Mapping[str, TypedCell]]) -> No
 
 
 def _entry(table: str, row: Mapping[str, TypedCell]) -> dict[str, Any]:
-    """A row without its empty columns."""
+    """Return a row without its empty columns."""
     entry = {key: cell.to_python() for key, cell in row.items() if cell.value is not None}
     moment = str(entry.pop("timestamp", "")).replace(" ", "T")
     return {"timestamp": f"{moment}Z", "level": LEVEL, "table": table, **entry}

@@ -24,7 +24,7 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
     def pause(self) -> None:
-        """Close for a moment: it will be reopened soon."""
+        """Close temporarily; the next use opens it again."""
 
     def is_current(self) -> bool:
         """Whether its address still refers to the same file or database."""

@@ -63,7 +63,8 @@ class Reader:
     def to_df(
         self, track_id: str | None = None, head: int | None = None, tail: int | None = None, library: str | None = None
     ) -> Any:
-        """A data frame of all rows, of one tracker or run, or of the first or last rows, in the order of writing.
+        """Return a data frame of all rows, of one tracker or run, or of the first or last rows, in the order of
+        writing.
 
         `library` is pandas by default, or polars if only that is installed.
         """
@@ -74,11 +75,11 @@ class Reader:
         return self.to_df(head=n)
 
     def tail(self, n: int = 5) -> Any:
-        """The last rows, the newest last."""
+        """Return the last rows, the newest last."""
         return self.to_df(tail=n)
 
     def latest(self) -> Any:
-        """The rows of the tracker or run that wrote last."""
+        """Return the rows of the tracker or run that wrote last."""
         last = self._read(last=1)
         names = [last.columns[name][0] for name in self._name_columns() if len(last)]
         name = next((name for name in names if name is not None), None)
@@ -92,7 +93,7 @@ class Reader:
         return data_frame(self._read(Condition.matching(equal, condition, values)))
 
     def count(self, track_id: str | None = None) -> int:
-        """Number of rows, of one tracker or all."""
+        """Return the number of rows, of one tracker or all."""
         with self._store as store:
             return tables.count(store, self.table, ALL if track_id is None else self._written_by(track_id))
 
@@ -102,7 +103,7 @@ class Reader:
             return sum(tables.delete(store, track_id).values())
 
     def set_value(self, key: str, value: Any, track_id: str | None = None) -> int:
-        """Set a column, added if missing, in all rows or those of one tracker. Returns the number of rows."""
+        """Set a column (added if missing) in all rows, or in those of one tracker. Returns the number of rows."""
         return self._set(key, value, {}, track_id)
 
     def set_where(self, key: str, value: Any, where_key: str, where_value: Any, track_id: str | None = None) -> int:
@@ -126,7 +127,7 @@ class Reader:
 
     @staticmethod
     def read_jsonl(path: str | os.PathLike[str]) -> Any:
-        """A data frame of the rows that `Tracker(jsonl=...)` wrote to a file or folder."""
+        """Return a data frame of the rows that `Tracker(jsonl=...)` wrote to a file or folder."""
         from abreast.tracker.jsonl import read
 
         rows = read(path)
@@ -146,7 +147,8 @@ class Reader:
 
     @staticmethod
     def read_cache(cache: str | os.PathLike[str], key: str) -> dict[str, Any] | None:
-        """A cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is none."""
+        """Return a cached result by its key: {"result": ..., "cache": track_id, "row": row_id}; None if there is
+        none."""
         exists = (Path(cache) / FILE).is_file()
         hit = caches.use(absolute(cache), lambda opened: opened.get(key)) if exists else None
         return None if hit is None else {"result": hit.result, "cache": hit.track_id, "row": hit.row_id}
@@ -161,7 +163,7 @@ class Reader:
                     yield key, entry
 
     def _name_columns(self) -> list[str]:
-        """The columns with the name of a tracker or run; rows of runs have only the second."""
+        """Return the columns with the name of a tracker or run; rows of runs have only the second."""
         columns = self.columns
         return [name for name in ("track_id", "run") if name in columns] or columns[:1]
 
@@ -182,5 +184,5 @@ class Reader:
 
 
 def empty_frame() -> Any:
-    """The data frame of a table that does not exist yet."""
+    """Return the data frame of a table that does not exist yet."""
     return data_frame(Frame(dict(OWN), {key: [] for key in OWN}))

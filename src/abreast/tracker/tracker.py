@@ -42,7 +42,7 @@ TRACEBACK_LIMIT = 8_000  # characters
 
 @dataclasses.dataclass(slots=True)
 class _TrackedCall:
-    """A call, and its arguments before it is made."""
+    """A call, with its arguments as they were before the call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -130,7 +130,7 @@ class Tracker:
         self.flush()
 
     def __len__(self) -> int:
-        """Number of rows that this tracker wrote to its table."""
+        """Return the number of rows that this tracker wrote to its table."""
         return self._reader().count(self.track_id) if self._has_table() else 0
 
     def __bool__(self) -> bool:
@@ -158,7 +158,7 @@ class Tracker:
         call = self._call(function, args, kwargs, params, raise_on_error)
         if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
             return self._track_async(call, cache_force)
-        hit = self._cached(call, cache_force)
+        hit = self._find_cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
         call.begin(self.resources)
@@ -166,19 +166,19 @@ class Tracker:
             returned = function(*call.args, **call.kwargs)
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
             return self._store_failure(call, error)
-        if inspect.iscoroutine(returned):  # from a lambda that calls an async function
+        if inspect.iscoroutine(returned):  # the function is a lambda that calls an async one
             call.is_cacheable = False
-            return self._awaited(call, lambda: returned)
+            return self._track_awaited(call, lambda: returned)
         return self._store_result(call, returned)
 
     async def _track_async(self, call: _TrackedCall, cache_force: bool) -> Any:
-        hit = self._cached(call, cache_force)
+        hit = self._find_cached(call, cache_force)
         if hit is not None:
             return self._store_hit(call, hit)
         call.begin(self.resources)
-        return await self._awaited(call, functools.partial(call.function, *call.args, **call.kwargs))
+        return await self._track_awaited(call, functools.partial(call.function, *call.args, **call.kwargs))
 
-    async def _awaited(self, call: _TrackedCall, function: Callable[[], Awaitable[Any]]) -> Any:
+    async def _track_awaited(self, call: _TrackedCall, function: Callable[[], Awaitable[Any]]) -> Any:
         try:
             returned = await function()
         except BaseException as error:  # noqa: BLE001 - stored, and then raised or returned
@@ -225,7 +225,7 @@ class Tracker:
         return self._reader().delete_run(track_id)
 
     def set_value(self, key: str, value: Any) -> int:
-        """Set a column, added if missing, in all rows of this tracker. Returns the number of rows."""
+        """Set a column (added if missing) in all rows of this tracker. Returns the number of rows."""
         return self._reader().set_value(key, self._storable(value), self.track_id) if self._has_table() else 0
 
     def set_where(self, key: str, value: Any, where_key: str, where_value: Any) -> int:
@@ -244,7 +244,7 @@ class Tracker:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def to_df(self, all: bool = False) -> Any:
-        """A data frame of the rows of this tracker in its table, or if `all`, of all trackers."""
+        """Return a data frame of the rows of this tracker in its table, or if `all`, of all trackers."""
         if not self._has_table() and not (all and self.table in JOINED):
             from abreast.tracker.reader import empty_frame
 
@@ -304,7 +304,7 @@ class Tracker:
             raises=self.raise_on_error if raise_on_error is None else raise_on_error,
         )
 
-    def _cached(self, call: _TrackedCall, force: bool) -> Hit | None:
+    def _find_cached(self, call: _TrackedCall, force: bool) -> Hit | None:
         if self._cache is None or call.key is None or force:
             return None
         key = call.key.text

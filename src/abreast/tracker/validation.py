@@ -24,7 +24,7 @@ from abreast.store.user_tables.tables import Frame
 from abreast.store.user_tables.tracked_rows import plain_name
 from abreast.tracker.tracker import Tracker
 
-PREFIX = "params_"  # of columns that hold the fields of the argument `params`
+PREFIX = "params_"  # prefix of the columns for the fields of the argument `params`
 RECOMMENDED_FIELDS = {
     "raw_response": ("raw_response", "raw", "response"),
     "tokens": ("input_tokens", "output_tokens", "tokens"),
@@ -43,8 +43,8 @@ RECOMMENDED_METRICS = {
 _ROW_COLUMNS = ("row_id", "track_id", "timestamp", "cache", "cache_row", "code_dirty", "function_name")
 _ANNOTATION_KINDS = {"int": "number", "float": "number", "str": "text"}
 _MARKS = {"pass": "✓", "note": "·", "warn": "!", "fail": "✗"}
-COMPARED_ROWS = 1_000  # newest rows whose parameters are compared
-MOST_FILES = 10_000  # searched for DVC files
+COMPARED_ROWS = 1_000  # number of newest rows whose parameters are compared
+MOST_FILES = 10_000  # files to look at in a search for DVC files
 
 Ask = Callable[[str], bool]
 
@@ -208,16 +208,16 @@ def _last_commit(db: Address, table: str) -> str | None:
 
 
 def _check_columns(
-    check: str, db: Address, table: str, wanted: Mapping[str, tuple[str, ...]]
+    check: str, db: Address, table: str, recommended: Mapping[str, tuple[str, ...]]
 ) -> tuple[Finding, list[str]]:
-    """Compare the columns of a table with `wanted`. Return the finding, and the labels that are missing."""
+    """Compare the columns of a table with `recommended`. Return the finding, and the labels that are missing."""
     frame = _read(db, table)
     if frame is None:
         return Finding(check, "note", f"{table} does not exist yet: this is the first experiment"), []
     columns = [name for name in frame.columns if name not in _ROW_COLUMNS]
     names = {name.lower() for name in columns}
     names |= {name.rpartition("_")[2] for name in names}
-    missing = [label for label, aliases in wanted.items() if names.isdisjoint(aliases)]
+    missing = [label for label, aliases in recommended.items() if names.isdisjoint(aliases)]
     message = f"{table} keeps {listed(columns, 12)}"
     message += f"; not kept: {listed(missing, 6)}" if missing else ""
     return Finding(check, "note" if missing else "pass", message, "", tuple(columns)), missing

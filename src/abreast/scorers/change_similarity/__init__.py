@@ -1,1 +1,1 @@
-"""`change_similarity`: how like the change of an agent is to the one that a human made."""
+"""`change_similarity`: the similarity of an agent's change to the human change."""

@@ -27,7 +27,7 @@ from abreast.text import many
 
 MOST_LOST_TO_ADDITIONS = 0.2
 
-_NEW = "\0name"  # a name that is not in the vocabulary
+_NEW = "\0name"  # stands for a name that is not in the vocabulary
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class ChangeTally:
     def score(self) -> float:
         """The share of the human change that the agent made: 1 for the same change, 0 for none and for mere deletion.
 
-        Destroyed weight is subtracted from right removals: one for one, or, if the human removed more than was kept, in
-        that proportion. Destruction beyond that counts as missing. Additions cost up to 20 %.
+        Destroyed weight is subtracted from right removals: one for one, or, if the human removed more than remained, by
+        the ratio of the two. Destruction beyond that counts as missing. Additions cost up to 20 %.
         """
         size, kept = self.added + self.removed, self.before - self.removed
         if not size:
@@ -165,7 +165,7 @@ def _shape(line: Statement, vocabulary: frozenset[str]) -> str:
 
 
 def _words(line: Statement, vocabulary: frozenset[str]) -> Iterator[str]:
-    """Yield the words of a line. A new name counts half for being there and half for its spelling."""
+    """Yield the words of a line. A new name counts half for its presence and half for its spelling."""
     for word in words_of(line.text):
         if word in line.names and word not in vocabulary:
             yield from (_NEW, _NEW + word)

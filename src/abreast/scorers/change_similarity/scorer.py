@@ -52,8 +52,8 @@ class ChangeSimilarity(Scorer):
             return self.fill(None, f"the changes are unknown: {answer.data['diff_problem']}")
         if not diff and answer.data.get("files_changed"):
             return self.fill(None, "files were changed, but there is no diff")
-        human = self._counted(parse_expected(case.expected)["diff"])
-        comparison = DiffComparison(files(human, self._counted(diff)))
+        human = self._select_files(parse_expected(case.expected)["diff"])
+        comparison = DiffComparison(files(human, self._select_files(diff)))
         why = comparison.explanation()
         return Score(self.columns[0], comparison.value, why), Score(self.columns[1], comparison.files_f1, why)
 
@@ -76,11 +76,11 @@ class ChangeSimilarity(Scorer):
                 )
             if entry.hunks and not entry.binary and not entry.is_complete:
                 return f".diff does not show all lines of {short(entry.names[0])}", _HOW
-        if not self._counted(diff):
+        if not self._select_files(diff):
             return f".diff has only ignored files, such as {short(entries[0].names[0])}", "remove patterns from ignore"
         return None
 
-    def _counted(self, diff: str) -> list[FileDiff]:
+    def _select_files(self, diff: str) -> list[FileDiff]:
         """Return the files of a diff with a name that is not ignored."""
         return [entry for entry in parse_diff(diff) if not all(ignored(name, self._ignore) for name in entry.names)]
 

@@ -49,7 +49,7 @@ def find_objects(text: str) -> list[dict[str, Any]]:
     value = parse_json(text)
     if isinstance(value, dict):
         return [value]
-    values = itertools.chain(map(parse_json, _fenced(text)), _embedded(text, _OBJECT))
+    values = itertools.chain(map(parse_json, _find_fenced(text)), _find_embedded(text, _OBJECT))
     return [value for value in values if isinstance(value, dict)]
 
 
@@ -73,20 +73,20 @@ def answers_in(value: Any, keys: tuple[str, ...] = ANSWER_KEYS) -> list[Any]:
 
 
 def _find(text: str, kind: type, start: re.Pattern[str]) -> Any:
-    for candidate in (text, *_fenced(text)):
+    for candidate in (text, *_find_fenced(text)):
         value = parse_json(candidate)
         if isinstance(value, kind):
             return value
-    return next((value for value in _embedded(text, start) if isinstance(value, kind)), MISSING)
+    return next((value for value in _find_embedded(text, start) if isinstance(value, kind)), MISSING)
 
 
-def _fenced(text: str) -> Iterator[str]:
+def _find_fenced(text: str) -> Iterator[str]:
     for block in text.split("```", 2 * _MOST_ATTEMPTS)[1::2]:
         first, newline, rest = block.partition("\n")
         yield rest if newline and first.strip().isalnum() else block
 
 
-def _embedded(text: str, start: re.Pattern[str]) -> Iterator[Any]:
+def _find_embedded(text: str, start: re.Pattern[str]) -> Iterator[Any]:
     # Each attempt may read to the end of the text, so their number is limited.
     for attempt, match in enumerate(start.finditer(text)):
         if attempt == _MOST_ATTEMPTS:

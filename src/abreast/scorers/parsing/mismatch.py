@@ -1,4 +1,4 @@
-"""Describe how a wrong value differs from the expected one, also where they look alike.
+"""Describe how a wrong value differs from the expected one, even where they look alike.
 
 >>> mismatch("Paris", "London")
 "'Paris', expected 'London'"
@@ -30,14 +30,14 @@ def _without_invisible(text: str) -> str:
     return text if text.isascii() else "".join(char for char in text if unicodedata.category(char) != "Cf")
 
 
-def _normalized(text: str) -> str:
+def _normalize(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", without_mark_floods(text))
 
 
 _FORGIVING: dict[str, Callable[[str], str]] = {
     "whitespace": _without_spaces,
     "case": str.casefold,
-    "the Unicode form": _normalized,
+    "the Unicode form": _normalize,
     "invisible characters": _without_invisible,
 }
 

@@ -11,7 +11,7 @@ from functools import cached_property
 _WINDOW_AFTER = 80
 _MOST_TOKENS = 24
 _FURTHEST = 8
-"""Words within the reach of a negation, as in "I do not believe that the overall trend is falling"."""
+"""The reach of a negation in words, as in "I do not believe that the overall trend is falling"."""
 
 _VERBS = r"is|are|was|were|do|does|did|can|could|would|should|will|has|have|had|seems?|appears?|looks?"
 _CONTRACTED = (
@@ -54,7 +54,7 @@ _NARROW_STOP = {"it", "is", "are", "was", "were", "they", "there", "we", "this",
 _OR = re.compile(r"\b(?:or|nor)\b", re.IGNORECASE)
 _LIST_BREAKERS = re.compile(r"\b(?:it|is|are|was|but|they|we|there)\b", re.IGNORECASE)
 
-# Scripts written without spaces, or with endings glued on: a word in them has no edge to look for.
+# Scripts without spaces between words, or with attached endings: their words have no boundaries to match.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
@@ -117,7 +117,7 @@ class Negations:
 
     @cached_property
     def _tokens(self) -> list[tuple[int, str, str]]:
-        """End, kind and text of every token."""
+        """The end, kind and text of every token."""
         return [(match.end(), match.lastgroup or "", match.group()) for match in _TOKEN.finditer(self._text)]
 
     @cached_property
@@ -161,7 +161,7 @@ def _left_edge(first: str) -> str:
     if first.isdigit():
         return r"(?<!\w)(?<![.-])(?<!\d,)"
     if first.isalnum():
-        # One or two underscores may be markup, unless a letter stands before them.
+        # One or two underscores may be markup, unless a letter precedes them.
         return r"(?<![^\W_])(?<![^\W_]_)(?<![^\W_]__)"
     return rf"(?<![^\W_])(?<!{re.escape(first)})"
 

@@ -14,7 +14,7 @@ _SYNONYMS = {"file": "files", "path": "files", "paths": "files", "line": "lines"
     ("symbol", "function", "functions", "method", "methods", "class", "classes", "types", "identifiers"), "symbols"
 )
 _ANSWER_KEYS = {*FIELDS, *_SYNONYMS}
-_COMMENTARY = frozenset(  # keys that go with an answer
+_COMMENTARY = frozenset(  # keys that may accompany an answer
     ("answer", "confidence", "description", "explanation", "note", "notes", "reason", "reasoning", "summary")
 )
 _PATH_KEYS = ("path", "file", "filename")  # an object with one of these is a single location
@@ -85,7 +85,7 @@ def _find_objects(text: str) -> list[Mapping[str, Any]]:
                 except (ValueError, RecursionError):
                     continue
                 objects.append(value)
-                return objects  # where the object ends in `text` is unknown, and answers end with it
+                return objects  # the end of the object in `text` is unknown, and answers end with it
     return objects
 
 

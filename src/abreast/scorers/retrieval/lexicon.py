@@ -203,7 +203,7 @@ _ENDINGS = ["ations", "ation", "ings", "ing", "ions", "ion", "ent", "ten", "ed",
 
 
 def _stem(word: str) -> str:
-    """A word without its ending.
+    """Return a word without its ending.
 
     >>> _stem("writes") == _stem("writing") == _stem("write"), _stem("valident") == _stem("valide")
     (True, True)

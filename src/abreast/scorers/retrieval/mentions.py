@@ -132,13 +132,13 @@ _NOT_A_WORD = re.compile(r"\w_\w|[a-z][A-Z]|\w(?:\.|::|#)\w")  # written like a 
 _PATCH_MARK = re.compile(r"[+ ]|@@.{1,80}@@ ")
 _LEADING = re.compile(
     r"[\s│├└─|`+*•-]*(?://+|#+|--|/\*+|<!--|;+|\d+[.)])?\s*(?:[Ff]ile:?\s)?"
-)  # before the path that a line is about
+)  # in front of the path to which a line belongs
 _LITERALS = frozenset(("None", "True", "False", "null", "nil", "true", "false", "undefined", "self", "this"))
 _FOLDER_REACH = 1_000  # characters after a folder in which bare file names may belong to it
 
 
 class Stance(Enum):
-    """What an answer says about a name."""
+    """The position that an answer takes on a name."""
 
     CLAIMED = "claimed"
     MENTIONED = "mentioned"  # in passing: counts if it is right, and is ignored otherwise
@@ -235,7 +235,7 @@ def _alternatives(text: str) -> Iterator[NameMention]:
 
 
 def _parse_path(word: str, is_path: Callable[[str], bool], question: str) -> str:
-    """Return the path that a word of prose is; empty if it is not one."""
+    """Read a word of prose as a path; empty if it is not one."""
     if not 0 < len(word) <= LONGEST_NAME:
         return ""
     for form in (word, word.removeprefix("@")):  # how Claude marks a file
@@ -272,7 +272,7 @@ def _classify_code(text: str, mentions: list[NameMention], blocks: list[Markdown
 def symbol_mentions(text: str, question: str, expected: Iterable[str], units: list[MarkdownUnit]) -> list[NameMention]:
     """Return the names in inline code, after words such as `function`, in calls and in declarations of fenced code,
     and every other occurrence of an expected name."""
-    symbol_in, is_news = cache(_parse_symbol), cache(lambda name: _is_news(name, question))
+    symbol_in, is_new_name = cache(_parse_symbol), cache(lambda name: _is_new_name(name, question))
     mentions = [NameMention("symbol", symbol_in(code), start, end) for start, end, code in code_spans(text)]
     for match in _KIND_THEN_NAME.finditer(text):
         if match["call"] or _NOT_A_WORD.search(match["name"]):
@@ -293,18 +293,18 @@ def symbol_mentions(text: str, question: str, expected: Iterable[str], units: li
                 mentions.append(NameMention("symbol", want, start, end, stance=Stance.MENTIONED))
     wanted_names = frozenset(expected)
     return sorted(
-        (mention for mention in mentions if mention.name in wanted_names or is_news(mention.name)),
+        (mention for mention in mentions if mention.name in wanted_names or is_new_name(mention.name)),
         key=lambda mention: mention.start,
     )
 
 
 def _parse_symbol(code: str) -> str:
-    """Return the symbol that inline code is; empty if it is a path or not a name."""
+    """Read inline code as a symbol; empty if it is a path or not a name."""
     name = symbol_of(code)
     return "" if name and looks_like_path(code, path_of(parse_location(code)[0])) else name
 
 
-def _is_news(name: str, question: str) -> bool:
+def _is_new_name(name: str, question: str) -> bool:
     """Whether a name is neither a literal of a language nor in the question."""
     return (
         any(map(str.isalnum, name))
@@ -315,7 +315,7 @@ def _is_news(name: str, question: str) -> bool:
 
 
 def _declarations(text: str, block: MarkdownUnit) -> Iterator[NameMention]:
-    """Yield what a block of code declares at its outermost level."""
+    """Yield the outermost declarations in a block of code."""
     position = block.start
     for line in text[block.start : block.end].splitlines(keepends=True):
         mark = _PATCH_MARK.match(line)

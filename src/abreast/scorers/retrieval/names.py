@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 LONGEST_NAME = 500  # characters
-_MOST_OCCURRENCES = 200  # of one symbol in a text
+_MOST_OCCURRENCES = 200  # occurrences of one symbol to read in a text
 _SUFFIX = re.compile(
     "bash|c|cc|cfg|cjs|conf|cpp|cs|css|csv|cts|env|go|gradle|h|hpp|html|ini|java|js|json|jsonl|jsx|kt|kts|lock|lua|md|mjs|mod|mts|php"
     "|proto|properties|py|pyi|rb|rs|rst|scala|scss|sh|sql|sum|svelte|swift|tf|toml|ts|tsx|txt|vue|xml|yaml|yml|zig",

@@ -16,10 +16,10 @@ from abreast.scorers.retrieval.truth import GroundTruth, check_truth, normalize_
 from abreast.settings import is_text
 
 Matches = tuple[str, ...]
-"""The items of the truth that a claim stands for; empty if the claim is wrong."""
+"""The expected items that a claim stands for; empty if the claim is wrong."""
 TOLERANCE = 2  # lines
 _DRIVE = re.compile(r"[A-Za-z]:/")
-WIDEST, LONGEST = 40, 1_000  # lines of a range that still locates something; if it begins at the right line
+WIDEST, LONGEST = 40, 1_000  # maximum lines of a range that locates something: anywhere, and from the right line on
 
 
 class Retrieval(Overlap):
@@ -157,7 +157,7 @@ class _ExpectedPaths:
         return any(form in self._parents for form in self._forms(claim))
 
     def _forms(self, claim: str) -> tuple[str, ...]:
-        """Return what a path may be, relative to the root."""
+        """Return the possible forms of a path relative to the root."""
         if self._root is None:
             return (claim,)
         if claim.startswith(f"{self._root}/"):
@@ -166,7 +166,7 @@ class _ExpectedPaths:
 
 
 def _with_parents(path: str) -> list[str]:
-    """A path and its parent folders.
+    """Return a path and its parent folders.
 
     >>> _with_parents("a/b/c.py")
     ['a/b/c.py', 'a/b', 'a']

@@ -19,8 +19,8 @@ MASK = "\ue000"
 _LONGEST_SENTENCE = 800
 _LONGEST_CLAUSE = 120
 _REFERENCE_REACH = 1_000  # characters between a name and a sentence that refers to it
-_MOST_SIGNALS = 20  # of one kind in a sentence
-_SENTENCE_END = re.compile(  # also before a line that begins with a label, as in `Not covered: ...`
+_MOST_SIGNALS = 20  # signals of one kind to read in a sentence
+_SENTENCE_END = re.compile(  # a sentence also ends before a line that begins with a label: `Not covered: ...`
     r"[.!?](?=[\s\"')\]*_]|$)|[。！？]|\n(?=[*_]{0,2}[A-Z][a-zA-Z -]{1,40}:[\s*_])"
 )
 _COORDINATION = re.compile(
@@ -64,7 +64,7 @@ def take_stances(
 
 
 def sentences(masked: str, units: list[MarkdownUnit]) -> Iterator[tuple[int, int]]:
-    """The sentences of all units but fenced code; very long ones are cut."""
+    """Yield the sentences of all units but fenced code; very long ones are cut."""
     for unit in units:
         if unit.kind in ("code", "row"):
             continue
@@ -109,29 +109,29 @@ class _Sentence:
         if concession:
             reach = self.text.find(",", concession.end())
             _set(self._between(concession.end(), reach if reach >= 0 else len(self.text)), Stance.MENTIONED)
-        self._details()
+        self._apply_details()
         for match in islice(lexicon.CALLER.finditer(self.text), _MOST_SIGNALS):
             before = self.text[: match.start()].rstrip()
-            is_note = not before or before[-1] in "–—-:"  # of an entry in a list
+            is_note = not before or before[-1] in "–—-:"  # a note on an entry of a list
             if not is_note and not self.question.asks(match[0]):
                 _set(self._subjects(match.start(), 3), Stance.MENTIONED)
         for match in islice(lexicon.DISMISSAL.finditer(self.text), _MOST_SIGNALS):
             begin = max(self.text.rfind(";", 0, match.start()), self.text.rfind(":", 0, match.start()))
             _set(self._between(begin, match.start()), Stance.REJECTED)
         for match in islice(lexicon.DIMINISHER.finditer(self.text), _MOST_SIGNALS):
-            self._diminished(match)
+            self._apply_diminution(match)
         for match in islice(lexicon.NEGATION.finditer(self.text), _MOST_SIGNALS):
-            self._negated(match)
+            self._apply_negation(match)
         for match in islice(lexicon.EXCLUSION.finditer(self.text), _MOST_SIGNALS):
-            self._excluded(match)
-        self._premises()
+            self._apply_exclusion(match)
+        self._apply_premises()
 
     def _between(self, start: int, end: int) -> list[NameMention]:
         first = bisect_left(self.ranges, (start, 0))
         last = bisect_left(self.ranges, (end, 0))
         return self.mentions[first:last]
 
-    def _premises(self) -> None:
+    def _apply_premises(self) -> None:
         """Treat A in `A is built from B, so C runs first` and in `A is set, but B wins` as mentioned."""
         for pattern in (lexicon.PREMISE_END, lexicon.OVERRULED):
             match = pattern.search(self.text)
@@ -143,7 +143,7 @@ class _Sentence:
             premises = self._between(0, match.start())
             _set([mention for mention in premises if mention.kind in concluded], Stance.MENTIONED)
 
-    def _details(self) -> None:
+    def _apply_details(self) -> None:
         """Treat objects of verbs such as `calls` as mentioned, unless the question has the verb."""
         carried, previous_end = False, 0
         kinds: set[str] = set()
@@ -160,7 +160,7 @@ class _Sentence:
             carried, previous_end = is_detail, end
             kinds.add(mention.kind)
 
-    def _excluded(self, match: re.Match[str]) -> None:
+    def _apply_exclusion(self, match: re.Match[str]) -> None:
         """Reject X in `rather than X`; claim it after a negation: `in no file except X`."""
         clause = max(self.text.rfind(mark, 0, match.start()) for mark in ".;:,")
         is_double = any(lexicon.NEGATION.finditer(self.text, clause + 1, match.start())) or lexicon.NO_OTHER.search(
@@ -169,7 +169,7 @@ class _Sentence:
         stance = Stance.CLAIMED if is_double else Stance.REJECTED
         _set(self._between(match.end(), self._scope_end(match.end())), stance, firm=True)
 
-    def _negated(self, match: re.Match[str]) -> None:
+    def _apply_negation(self, match: re.Match[str]) -> None:
         begin, end = match.span()
         reach = self._scope_end(end, leading=not self.text[:begin].strip(" *_#\n\t-"))
         if objects := self._between(end, reach):
@@ -180,7 +180,7 @@ class _Sentence:
         if is_denial or self.question.asks(predicate) or not lexicon.WORD.search(predicate.replace(MASK, "x" * 4)):
             _set(self._subjects(begin, 6), Stance.REJECTED, firm=is_denial)
 
-    def _diminished(self, match: re.Match[str]) -> None:
+    def _apply_diminution(self, match: re.Match[str]) -> None:
         """Reject X in `X merely receives it`, unless the question has the verb."""
         verb = match["verb"] or ""
         if verb.lower() in lexicon.NOT_VERBS or self.question.asks(verb):
@@ -260,7 +260,7 @@ def _demote_explanations(
 
 
 def _segments(masked: str, unit: MarkdownUnit) -> Iterator[tuple[int, int]]:
-    """Sentences, their parts between semicolons, and lines that begin in bold."""
+    """Yield sentences, split at semicolons and at lines that begin in bold."""
     if unit.kind == "code":
         return
     start = unit.start
@@ -276,16 +276,16 @@ def _apply_introductions(masked: str, units: list[MarkdownUnit], within: lexicon
     introduction: Stance | None = None
     for unit in units:
         if unit.kind == "heading":
-            heading, introduction = _introduced(masked[unit.start : unit.end]), None
+            heading, introduction = _read_introduction(masked[unit.start : unit.end]), None
         elif unit.kind == "text":
             text = masked[unit.start : unit.end].rstrip()
-            introduction = _introduced(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
+            introduction = _read_introduction(re.split(r"[.!?]\s", text)[-1]) if text.endswith((":", "：")) else None
         stance = introduction or heading
         if stance is not None and (unit.kind != "text" or introduction is None):
             _set(within(unit.start, unit.end), stance, firm=stance is Stance.REJECTED)
 
 
-def _introduced(text: str) -> Stance | None:
+def _read_introduction(text: str) -> Stance | None:
     clause = re.split(r"\bbut\b|;|\baber\b|\bmais\b", text.split("(")[0])[-1]
     if any(lexicon.NEGATION.finditer(clause)):
         return Stance.REJECTED
@@ -308,7 +308,7 @@ def _apply_references(
     text: str, masked: str, units: list[MarkdownUnit], within: lexicon.Within, question: QuestionWords
 ) -> None:
     """Apply sentences that refer to earlier names: `it's the first`, `the last one doesn't count`, `that's the one`."""
-    entries: list[list[NameMention]] = []  # of the latest list or code block
+    entries: list[list[NameMention]] = []  # entries of the latest list or code block
     previous = ""
     for unit in units:
         inside = within(unit.start, unit.end)

@@ -1,4 +1,4 @@
-"""The ground truth of a case, and what of it the question gives away."""
+"""The ground truth of a case, and the part of it that the question reveals."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def parse_expected(expected: Any) -> Any:
 
 
 def check_truth(expected: Any) -> tuple[str, str] | None:
-    """Return the first fault of a ground truth, to follow its name, and how to fix it.
+    """Return the first fault of a ground truth, as the end of a sentence that begins with its name, and the fix.
 
     >>> check_truth({"file": ["a.py"]})[0]
     ': unknown key "file" (did you mean "files"?)'

@@ -11,7 +11,7 @@ __all__ = ["SUITE"]
 
 
 def __getattr__(name: str) -> Any:
-    """Late, so that the demo server, which lives below, starts without the rest of the product."""
+    """Import the suite on access, so that the demo server, a subpackage, starts without the rest of the product."""
     if name == "SUITE":
         from abreast.suites.code_search.suite import SUITE
 

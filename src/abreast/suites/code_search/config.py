@@ -22,7 +22,7 @@ List only what the question asks for, and all of it; leave out the keys that it 
 
 NAME = "code-search"
 MODEL, TURNS, TIMEOUT = "sonnet", 20, 300.0
-MOCK = {WITHOUT: 0.6, WITH: 0.8}  # accuracy of the simulator; other variants as WITH
+MOCK = {WITHOUT: 0.6, WITH: 0.8}  # accuracy of the simulator; other variants have that of WITH
 # The estimate for a trial before any has run: several turns of an agent.
 EXPECTS = {"seconds": 60.0, "output_tokens": 1_500.0}
 
@@ -40,7 +40,7 @@ class CodeSearchConfig:
     model: str = MODEL
     max_turns: int = TURNS
     timeout: float = TIMEOUT
-    start_timeout: float | None = None  # of a server, in seconds
+    start_timeout: float | None = None  # seconds for a server to start
     commit: str | None = None
     workspace: Literal["git", "copy"] | None = None  # default: git for a repository, else copy
     mock: bool = False
@@ -74,7 +74,7 @@ def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment
         },
         target="simulated" if config.mock else "claude-code",
         params=common if config.mock else {**common, "workspace": workspace},
-        variants={name: _simulated(name, arm, config) if config.mock else arm for name, arm in arms.items()},
+        variants={name: _simulate(name, arm, config) if config.mock else arm for name, arm in arms.items()},
         baseline=WITHOUT,
         scorers=[{"retrieval": {"root": str(repo)}}],
         expects=None if config.mock else EXPECTS,
@@ -84,7 +84,7 @@ def experiment(config: CodeSearchConfig, base: Path | None = None) -> Experiment
     )
 
 
-def _simulated(name: str, arm: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
+def _simulate(name: str, arm: dict[str, Any], config: CodeSearchConfig) -> dict[str, Any]:
     """Return the parameters for the simulator; tools and servers are only recorded."""
     recorded = {key: value for key, value in arm.items() if key in ("tools", "mcp")}
     return {**recorded, "accuracy": MOCK.get(name, MOCK[WITH]), "latency": config.mock_latency}

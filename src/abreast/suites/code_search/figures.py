@@ -40,9 +40,9 @@ class MeasureRow(NamedTuple):
     title: str
     kind: Kind
     values: tuple[float | None, ...]
-    improvements: tuple[Improvement | None, ...]  # against the baseline; None for itself
-    intervals: tuple[Interval | None, ...] = ()  # of shares
-    cases: int | None = None  # that an amount is averaged over, if the same for all variants
+    improvements: tuple[Improvement | None, ...]  # over the baseline; None for the baseline
+    intervals: tuple[Interval | None, ...] = ()  # intervals of shares
+    cases: int | None = None  # number of cases that an amount is averaged over, if equal for all variants
 
 
 class ComparisonTable(TrialTable):
@@ -99,7 +99,7 @@ def measures_of(table: ComparisonTable) -> list[MeasureRow]:
     if table.reports_cache:
         measures.append(_amount(table, "prompt_tokens", "prompt tokens", "tokens", table.prompt, _saving))
     measures.append(_amount(table, "input_tokens", "input tokens", "tokens", tokens["input"], _saving))
-    if table.reports_cache:  # neither better nor worse in itself
+    if table.reports_cache:  # more is neither better nor worse
         measures += [
             _amount(table, f"{name}_tokens", f"{name.replace('_', ' ')} tokens", "tokens", tokens[name])
             for name in ("cache_read", "cache_write")
@@ -207,7 +207,7 @@ def _saving(table: ComparisonTable, own: Floats, base: Floats, cases: Ints) -> I
     groups = table.rows.groups(cases)
     if len(cases if groups is None else set(groups)) >= 2:
         error = paired_t((own - ratio * base) / base.mean(), groups=groups)
-        if error.high - error.low >= ROUNDING:  # identical cases are not certainty
+        if error.high - error.low >= ROUNDING:  # identical differences do not make it certain
             return Improvement(1 - ratio, 1 - ratio - error.high, min(1.0, 1 - ratio - error.low), len(cases))
     return Improvement(1 - ratio, None, None, len(cases))
 

@@ -42,7 +42,7 @@ def repository_folder(repo: Path) -> Path:
 
 
 def case_folder(repo: Path) -> Path:
-    """Return the folder of its cases, or where they would be."""
+    """Return the existing or future folder of its cases."""
     return next((repo / folder for folder in CASE_FOLDERS if _in_folder(repo / folder)), repo / CASE_FOLDERS[0])
 
 
@@ -60,7 +60,7 @@ def _files_at(text: str) -> list[Path]:
 
 
 def hidden_paths(files: list[Path], repo: Path) -> list[Path]:
-    """Return what agents must not see: folders of only cases, including future ones, and other case files."""
+    """Return the paths to hide from agents: folders that contain only cases, now or later, and other case files."""
     folders = {repo / folder for folder in CASE_FOLDERS} | {
         file.parent for file in files if _in_folder(file.parent) == files
     }

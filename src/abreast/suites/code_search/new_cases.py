@@ -54,7 +54,7 @@ accepts them all. The same seed proposes the same cases. Needs: pip install "abr
         )
         _warn_of_changes(repo, proposals)
         if not proposals and not args.json:
-            say(_nothing(args))
+            say(_explain_nothing(args))
             return 0
         if args.yes and proposals:
             casefile.append(output, [casefile.as_line(proposal.case) for proposal in proposals])
@@ -74,7 +74,7 @@ accepts them all. The same seed proposes the same cases. Needs: pip install "abr
         return 0
 
 
-def _nothing(args: argparse.Namespace) -> str:
+def _explain_nothing(args: argparse.Namespace) -> str:
     filters = " of these kinds and languages" if args.kind or args.language else ""
     return f"nothing to propose{filters}: no new question has a certain answer"
 

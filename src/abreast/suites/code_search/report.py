@@ -71,7 +71,9 @@ def _arms(table: ComparisonTable) -> Section:
     if skipped:
         sentences.append(f"not counted, neither as wrong nor as unanswered: {', '.join(skipped)}")
     if table.answered_by_all == 0:
-        sentences.append(f"no case that {_who_answered(table)}: amounts are over different cases, and not comparable")
+        sentences.append(
+            f"no case that {_describe_answered(table)}: amounts are over different cases, and not comparable"
+        )
     infrastructure = rows.error & ~rows.own_failure
     return Section(
         "arms",
@@ -126,7 +128,7 @@ def _describe_failures(name: str, failed: Mapping[str, Any]) -> str:
     return f"{subject} also used {' and '.join(parts)}{unknown}"
 
 
-def _who_answered(table: ComparisonTable) -> str:
+def _describe_answered(table: ComparisonTable) -> str:
     """Return `both answered`, or `all but broken always answered` with repeats."""
     group = "both" if len(table.names) == 2 else "all"
     but = f" but {listed_with_and(table.silent)}" if table.silent and len(table.names) > 2 else ""
@@ -146,7 +148,7 @@ def _side_by_side(table: ComparisonTable, measures: list[MeasureRow]) -> NamedTa
     ]
     if table.answered_by_all:
         counts = (NOTHING if name in table.silent else f"{table.answered_by_all:,}" for name in table.names)
-        rows.append((f"cases that {_who_answered(table)}", *counts, *(NOTHING for _ in others)))
+        rows.append((f"cases that {_describe_answered(table)}", *counts, *(NOTHING for _ in others)))
     changes = ["change" if len(others) == 1 else f"change of {table.names[at]}" for at in others]
     names = [f"{name} (baseline)" if name == table.baseline and others else name for name in table.names]
     return NamedTable("side-by-side", "", ("measure", *names, *changes), tuple(rows), _how_to_read(table, measures))
@@ -178,13 +180,13 @@ _WRITTEN: Mapping[str, Callable[[float], str]] = {
 
 
 def _change(measure: MeasureRow, at: int) -> str:
-    """The variant against the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
+    """Format the change from the baseline: `+12.4 points (+5.1 … +19.3)`, or `−38.0 % (−52.0 … −21.0), 9 cases`."""
     change = measure.improvements[at]
     if change is None:
         return NOTHING
     is_share = measure.kind in ("score", "share")
     estimate, low, high = change.estimate, change.low, change.high
-    if not is_share:  # an improvement of an amount is what is saved
+    if not is_share:  # an improvement of an amount is the saved part
         estimate, low, high = -estimate, None if high is None else -high, None if low is None else -low
     text = f"{points(estimate)} {'points' if is_share else '%'}"
     if low is not None and high is not None:
@@ -200,7 +202,7 @@ _SHORT = {"tokens": "tokens", "seconds": "latency"}
 def _how_to_read(table: ComparisonTable, measures: list[MeasureRow]) -> str:
     amounts = [each for each in measures if each.kind not in ("score", "share") and each.name != COST_PER_CORRECT]
     kinds = ", ".join(dict.fromkeys(_SHORT.get(each.kind, each.title) for each in amounts))
-    whose = f"the cases that {_who_answered(table)}" if table.answered_by_all else "its own cases"
+    whose = f"the cases that {_describe_answered(table)}" if table.answered_by_all else "its own cases"
     parts = ["change: the variant against the baseline, − is less"] if len(table.names) > 1 else []
     has_other_level = any(change and change.level != 0.95 for each in measures for change in each.improvements)
     parts.append(f"brackets: 95 % intervals{' unless they say otherwise' if has_other_level else ''}")
@@ -353,7 +355,7 @@ def _failure_cells(counts: FailureCounts) -> list[str]:
 
 
 def _score_cell(score: float | None, failed: int) -> str:
-    """`0.50 (1 failed)`."""
+    """Format a score as `0.50 (1 failed)`."""
     if score is None:
         return NOTHING
     return f"{score:.2f} ({failed:,} failed)" if failed else f"{score:.2f}"
@@ -426,13 +428,13 @@ def _score(mean: Any) -> dict[str, Any] | None:
 
 def _tools(table: ComparisonTable) -> Section:
     """Return the mean calls per answer, and the total of denied calls, by tool and variant."""
-    used = [_calls_by_tool(data) for data in table.reported]
+    reported_calls = [_calls_by_tool(data) for data in table.reported]
     denied: list[Counter[str]] = [Counter() for _ in table.names]
     for variant, data in zip(table.rows.variant.tolist(), table.reported, strict=True):
         denied[variant].update(_calls(data.get("tools_denied")))
     rows: list[dict[str, Any]] = []
-    for tool in sorted({tool for tools in (*filter(None, used), *denied) for tool in tools}):
-        counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in used], dtype=float)
+    for tool in sorted({tool for tools in (*filter(None, reported_calls), *denied) for tool in tools}):
+        counts = np.array([math.nan if tools is None else tools.get(tool, 0) for tools in reported_calls], dtype=float)
         calls, refused = mean_amounts(table, counts), [own[tool] for own in denied]
         if any(calls) or any(refused):
             rows.append({"tool": tool, "calls": table.by_variant(calls), "denied": table.by_variant(refused)})

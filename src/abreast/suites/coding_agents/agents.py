@@ -23,7 +23,7 @@ PRODUCTS = {  # presets by the name of the product
 }
 
 _ALIASES = {"claude": "claude-code", "augment": "auggie", "cursor": "cursor-agent", "openaicodex": "codex"}
-_VARIABLES = {  # by placeholder of a command template
+_VARIABLES = {  # environment variables by placeholder of a command template
     "prompt": "ABREAST_PROMPT_FILE",
     "cwd": "ABREAST_WORKSPACE",
     "model": "ABREAST_MODEL",
@@ -40,14 +40,14 @@ class AgentVariant:
 
 
 def preset_of(name: str) -> str | None:
-    """The preset of an agent's name; None if there is none.
+    """Return the preset of an agent's name; None if there is none.
 
     >>> preset_of("Claude Code"), preset_of("augment-cli"), preset_of("codex"), preset_of("Cloud Code")
     ('claude-code', 'auggie', 'codex', None)
     """
     plain = _plain(name)
-    known = {_plain(name): preset for name, preset in [*PRODUCTS.items(), *zip(PRESETS, PRESETS, strict=True)]}
-    return known.get(plain) or (known | _ALIASES).get(plain.removesuffix("cli")) or known.get(f"{plain}cli")
+    presets = {_plain(name): preset for name, preset in [*PRODUCTS.items(), *zip(PRESETS, PRESETS, strict=True)]}
+    return presets.get(plain) or (presets | _ALIASES).get(plain.removesuffix("cli")) or presets.get(f"{plain}cli")
 
 
 def _plain(name: str) -> str:
@@ -55,7 +55,7 @@ def _plain(name: str) -> str:
 
 
 def preset_agent(where: str, name: str, **params: Any) -> AgentVariant:
-    """An agent with a preset; parameters that are None are omitted."""
+    """Return an agent with a preset; parameters that are None are omitted."""
     preset = preset_of(name)
     if preset is None:
         raise BadInput(f'{where}: no agent "{name}"{did_you_mean(name, [*PRODUCTS, *PRESETS])}', HOW)
@@ -63,13 +63,13 @@ def preset_agent(where: str, name: str, **params: Any) -> AgentVariant:
 
 
 def named_agent(text: str) -> AgentVariant:
-    """`claude-code`, or with a model `claude-code:opus`."""
+    """Parse `claude-code`, or with a model `claude-code:opus`."""
     name, _, model = text.partition(":")
     return AgentVariant(text, preset_agent("--agents", name.strip(), model=model.strip() or None).params)
 
 
 def own_agent(text: str) -> AgentVariant:
-    """`NAME=COMMAND`, split into words as a shell would, but run without one."""
+    """Parse `NAME=COMMAND`; the command is split into words as by a shell, but runs without one."""
     name, equals, command = text.partition("=")
     how = 'write NAME="PROGRAM ARGUMENTS"; {prompt_file} is replaced, else the prompt is on standard input'
     try:
@@ -82,7 +82,8 @@ def own_agent(text: str) -> AgentVariant:
 
 
 def from_template(where: str, template: str) -> dict[str, Any]:
-    """The parameters of a shell command such as `cat "{prompt}" | claude -p`; values are passed as variables only."""
+    """Return the parameters of a shell command such as `cat "{prompt}" | claude -p`; values are passed as variables
+    only."""
     text, at, inside = "", 0, [""]
     while at < len(template):
         quote = inside[-1] if inside[-1] in _SIGNS else ""
@@ -99,7 +100,7 @@ def from_template(where: str, template: str) -> dict[str, Any]:
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_SIGNS = {  # by the enclosing quotes: what a shell interprets
+_SIGNS = {  # signs that a shell interprets, by the enclosing quotes
     "": re.compile(r"""\\.|[()"'`]|(?<![^\s;&|()])#[^\n]*""", re.S),
     '"': re.compile(r'\\.|\$\(|["`]', re.S),
     "'": re.compile("'"),
@@ -116,7 +117,7 @@ def _enter_or_leave(inside: list[str], sign: str) -> None:
 
 
 def _variable(where: str, name: str, quote: str) -> str:
-    """A reference to a variable, quoted for its context."""
+    """Return a reference to a variable, quoted for its context."""
     if name not in _VARIABLES:
         message = f"{where}: unknown placeholder {{{name}}}{did_you_mean(name, _VARIABLES)}"
         raise BadInput(message, "use {prompt}, {cwd} or {model}")
@@ -125,7 +126,8 @@ def _variable(where: str, name: str, quote: str) -> str:
 
 
 def target_of(where: str, model: str) -> dict[str, Any]:
-    """The target of a model: `claude-...` is Anthropic's, `gpt-...` OpenAI's; others need a prefix: `openai:qwen3`."""
+    """Return the target of a model: `claude-...` is Anthropic's, `gpt-...` OpenAI's; others need a prefix:
+    `openai:qwen3`."""
     target, colon, name = model.partition(":")
     if colon and name and target in ("anthropic", "openai"):
         return {"target": target, "model": name}

@@ -18,9 +18,9 @@ from abreast.text import many
 
 NAME = "coding-agents"
 QUESTION = "which coding agent is better on our repository?"
-TIMEOUT = 1200.0  # seconds of a run
-LAST = 5  # pull requests by default
-# What a run takes, for estimates without earlier runs.
+TIMEOUT = 1200.0  # timeout of a run in seconds
+LAST = 5  # default number of pull requests
+# The use of a run, for estimates without earlier runs.
 EXPECTS = {"seconds": 180.0, "output_tokens": 6_000.0}
 
 _OF_FOLDER = re.compile(r"\{folder\}/([^\s\"']+)")
@@ -36,7 +36,7 @@ class PullRequests:
     commits: list[str] = field(default_factory=list)
     tasks: str | None = None  # a task file
     cumulative: bool = False
-    with_tests: bool | None = None  # only those whose tests fail before and pass after; None: if tests decide
+    with_tests: bool | None = None  # only pull requests whose tests fail before and pass after; None: if tests decide
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SuiteConfig:
     branch: str | None = None
     stage: str = repository.STAGE  # where a repository given by URL is cloned to
     runs: int = 1
-    parallel_runs: int = 1  # of one agent
+    parallel_runs: int = 1  # concurrent runs of one agent
     parallel_agents: bool = True
     timeout: float = TIMEOUT
     check: str | None = None
@@ -61,7 +61,7 @@ class SuiteConfig:
     dimensions: list[str] = field(default_factory=list)
     judge: str | Mapping[str, Any] | None = None
     passing: Mapping[str, float] = field(default_factory=dict)  # the passing mark of dimensions
-    form: Mapping[str, Any] | None = None  # required of answers: {regex: ...} or {json_schema: ...}
+    form: Mapping[str, Any] | None = None  # required form of answers: {regex: ...} or {json_schema: ...}
     limits: Mapping[str, Any] = field(default_factory=dict)  # as in a spec
     output: str | None = None  # the base name of the results file
     notes: list[str] = field(default_factory=list)  # on settings that are ignored
@@ -69,7 +69,7 @@ class SuiteConfig:
     base: Path = field(default_factory=Path.cwd)
     origin: Path | None = None  # the settings file
     store: str | Path | None = None
-    show_progress: Callable[[str], None] = lambda line: None  # of slow steps before a run
+    show_progress: Callable[[str], None] = lambda line: None  # shows slow steps before a run
 
 
 def experiment(config: SuiteConfig) -> Experiment:
@@ -89,7 +89,7 @@ def experiment(config: SuiteConfig) -> Experiment:
         description=QUESTION,
         suite=NAME,
         case_noun=tasks.noun,
-        **(_simulated(config, tasks) if config.mock else _executed(config, tasks)),
+        **(_simulate_agents(config, tasks) if config.mock else _run_agents(config, tasks)),
         baseline=config.agents[0].name,
         repeats=config.runs,
         limits={**limits, **config.limits},
@@ -101,7 +101,7 @@ def experiment(config: SuiteConfig) -> Experiment:
     return result
 
 
-def _executed(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
+def _run_agents(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     return {
         "cases": tasks.cases,
         "target": "command",
@@ -112,8 +112,8 @@ def _executed(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
     }
 
 
-def _simulated(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
-    """The experiment for the simulator, which needs an accuracy and no workspace."""
+def _simulate_agents(config: SuiteConfig, tasks: TaskSet) -> dict[str, Any]:
+    """Return the experiment for the simulator, which needs an accuracy and no workspace."""
     names = [agent.name for agent in config.agents]
     return {
         "cases": {"from": f"python:{simulation.__name__}:cases", "of": dict(tasks.cases)},
@@ -130,7 +130,7 @@ class TaskSet:
     workspace: Any
     noun: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    tested: int = 0  # cases with tests of their own
+    tested: int = 0  # number of cases with tests
     notes: tuple[str, ...] = ()
 
 
@@ -181,7 +181,7 @@ def _setup(config: SuiteConfig) -> dict[str, str]:
 
 
 def _pull_requests(config: SuiteConfig) -> TaskSet:
-    """Pinned to the current commit of the branch, so that resuming a run does not depend on later merges."""
+    """Build cases from pull requests, pinned to the branch's current commit, so that a resume ignores later merges."""
     assert config.repo is not None
     repo = repository.local(config.repo, config.base, config.stage)
     options = config.pull_requests
@@ -243,7 +243,7 @@ def _notes(config: SuiteConfig, tasks: TaskSet) -> Iterator[str]:
 
 
 def _checks_in_workspace(config: SuiteConfig, tasks: TaskSet) -> list[str]:
-    """Files that the check refers to with `{folder}` and that are in the agents' workspace."""
+    """Return files that the check refers to with `{folder}` and that are in the agents' workspace."""
     workspace = tasks.workspace if isinstance(tasks.workspace, Mapping) else {}
     folder = Path(workspace.get("copy") or workspace.get("git") or "")
     names = [config.base.resolve() / name for name in _OF_FOLDER.findall(config.check or "")]
@@ -255,7 +255,7 @@ def _checks_in_workspace(config: SuiteConfig, tasks: TaskSet) -> list[str]:
 
 
 def _scorers(config: SuiteConfig, tasks: TaskSet) -> list[Any]:
-    """The first one drives the verdict: tests, if there are any."""
+    """Return the scorers. The first one drives the verdict: tests, if there are any."""
     scorers: list[Any] = []
     if config.check is not None or tasks.tested:
         scorers.append({"tests": _tests_scorer(config, bool(tasks.tested))})

@@ -41,7 +41,7 @@ def canonical_dimension(where: str, name: str) -> str:
 def judge_of(
     settings: str | Mapping[str, Any] | None, dimensions: Sequence[str], passing: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The scorer's settings from a model name, from settings, or from environment variables."""
+    """Return the scorer's settings from a model name, from settings, or from environment variables."""
     if settings is None:
         target = _from_environment()
     else:
@@ -52,7 +52,7 @@ def judge_of(
 
 
 def _from_environment() -> dict[str, Any]:
-    """The model that LLM_PROVIDER, LLM_MODEL and related variables describe, else the default model."""
+    """Return the model that LLM_PROVIDER, LLM_MODEL and related variables describe, else the default model."""
     env = os.environ
     provider, model = env.get("LLM_PROVIDER", ""), env.get("LLM_MODEL", "")
     if not model:

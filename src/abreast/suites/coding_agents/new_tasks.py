@@ -66,8 +66,8 @@ only overwritten with --yes."""
         try:
             writer.write(lambda entry: _say(f"{next(numbers)}/{total}  {entry.id}  {entry.title}"))
         except KeyboardInterrupt:
-            written = f"{len(writer.entries()):,} of {total:,} tasks written to {relative_path(writer.path)}"
-            _say(f"interrupted: {written}; run the same command to continue")
+            progress = f"{len(writer.entries()):,} of {total:,} tasks written to {relative_path(writer.path)}"
+            _say(f"interrupted: {progress}; run the same command to continue")
             return 130
         finally:
             _report(writer)

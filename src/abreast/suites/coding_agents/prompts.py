@@ -44,7 +44,7 @@ def prompts_in(folder: Path) -> list[Path]:
 
 
 def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
-    """A case for each topic and each prompt file; a file is named by the shortest unique end of its path."""
+    """Yield a case for each topic and each prompt file; a file is named by the shortest unique end of its path."""
     for number, topic in enumerate(topics, 1):
         yield Case(f"topic-{number}", topic)
     names = _names([Path(file) for file in files])
@@ -53,7 +53,7 @@ def cases(files: list[str], topics: Sequence[str] = ()) -> Iterator[Case]:
 
 
 def _names(files: list[Path]) -> list[str]:
-    """The shortest unique ends of paths.
+    """Return the shortest unique ends of paths.
 
     >>> _names([Path("/a/x/one.md"), Path("/a/y/one.md"), Path("/a/two.md")])
     ['x/one.md', 'y/one.md', 'two.md']

@@ -32,7 +32,7 @@ def is_repository(path: Path) -> bool:
 
 
 def commit_of(repo: Path, branch: str) -> str:
-    """The current commit of a branch, local or remote."""
+    """Return the current commit of a branch, local or remote."""
     repository = Repository(str(repo), repo)
     for name in (branch, f"origin/{branch}"):
         commit = repository.commit(name)
@@ -57,7 +57,7 @@ def has(repo: Path, commit: str, path: str) -> bool:
 
 
 def local(address: str, base: Path, stage: str) -> Path:
-    """A local repository with its history: the folder, or an up-to-date clone of the URL in `stage`."""
+    """Return a local repository with its history: the folder, or an up-to-date clone of the URL in `stage`."""
     if not is_address(address):
         path = folder(address, base)
         if not is_repository(path):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from abreast.suites.coding_agents.config import SuiteConfig
     from abreast.targets.base import AgentTarget
 
-# Maximum numbers for each wanted pull request; one without tests costs little to examine.
+# Maximum numbers for each requested pull request; one without tests costs little to examine.
 TRIED = 10  # pull requests whose tests are run
 EXAMINED = 100
 NO_TESTS = "has no tests of its own"
@@ -48,10 +48,10 @@ def applies(config: SuiteConfig) -> bool:
 
 @dataclass(slots=True)
 class PullRequestSelection:
-    wanted: int
+    requested: int
     accepted: list[str] = field(default_factory=list)  # in the syntax of `commits`, newest first
-    reasons: list[str] = field(default_factory=list)  # why pull requests were rejected
-    others: list[str] = field(default_factory=list)  # why commits are not pull requests
+    reasons: list[str] = field(default_factory=list)  # reasons why pull requests were rejected
+    others: list[str] = field(default_factory=list)  # reasons why commits are not pull requests
     is_exhausted: bool = False  # there is no more history
 
     @property
@@ -61,14 +61,14 @@ class PullRequestSelection:
     @property
     def room(self) -> int:
         tried = len(self.accepted) + sum(reason != NO_TESTS for reason in self.reasons)
-        return min(self.wanted * TRIED - tried, self.wanted * EXAMINED - self.examined)
+        return min(self.requested * TRIED - tried, self.requested * EXAMINED - self.examined)
 
     def notes(self) -> Iterator[str]:
         why = "end of history" if self.is_exhausted else "the maximum" if self.room <= 0 else ""
-        few = len(self.accepted) < self.wanted
+        few = len(self.accepted) < self.requested
         yield (
             f"examined {many(self.examined, 'pull request')}{f' ({why})' if few and why else ''}: "
-            f"{len(self.accepted):,} of {self.wanted:,} wanted have tests that fail before and pass after"
+            f"{len(self.accepted):,} of {self.requested:,} requested have tests that fail before and pass after"
             + (f"; rejected: {counted(self.reasons)}" if self.reasons else "")
         )
         if self.others:
@@ -88,7 +88,7 @@ def counted(reasons: Iterable[str]) -> str:
 def with_tests(
     config: SuiteConfig, arguments: dict[str, Any], workspace: Mapping[str, Any], scorer: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The arguments of `history.cases` restricted to the selected pull requests, if there are any, and notes."""
+    """Return the arguments of `history.cases` restricted to the selected pull requests, if there are any, and notes."""
     selection = select(config, arguments, workspace, scorer)
     notes = list(selection.notes())
     for note in notes:
@@ -114,7 +114,7 @@ def select(
 
 
 def _target(base: Path, workspace: Mapping[str, Any], scorer: Mapping[str, Any]) -> AgentTarget:
-    """A target to run checks with; its program is never started."""
+    """Return a target to run checks with; its program is never started."""
     from abreast.scorers import build as build_scorer
     from abreast.targets import build
 
@@ -135,7 +135,7 @@ async def _select(
     """Examine candidates, newest first, on all cores but one."""
     parallel = max(1, (os.cpu_count() or 1) - 1)
     try:
-        while len(selection.accepted) < selection.wanted and selection.room > 0:
+        while len(selection.accepted) < selection.requested and selection.room > 0:
             batch = list(islice(_with_test_files(selection, config, candidates), min(parallel, selection.room)))
             if not batch:
                 selection.is_exhausted = selection.room > 0
@@ -144,7 +144,7 @@ async def _select(
             for (name, case), (reason, message) in zip(batch, reasons, strict=True):
                 if reason:
                     _reject(selection, config, case, reason)
-                elif len(selection.accepted) < selection.wanted:
+                elif len(selection.accepted) < selection.requested:
                     selection.accepted.append(name)
                     config.show_progress(f"{case.id}: {message}")
     finally:
@@ -172,7 +172,7 @@ def _reject(selection: PullRequestSelection, config: SuiteConfig, case: Case, re
 
 
 async def _examine(target: AgentTarget, case: Case) -> tuple[str, str]:
-    """Why its tests cannot decide, empty if they can, and then what they check."""
+    """Return the reason why the tests of a case cannot decide, or an empty text and what they check."""
     from abreast.preflight.checks.agents import PreflightWorkers
     from abreast.targets.checks.workspace_checks import why_uninformative
 

@@ -74,7 +74,7 @@ class _SettingsSection(Settings):
         self._locate, self._at = locate, at
 
     def position(self, key: str) -> str:
-        """The file and line of a key."""
+        """Return the file and line of a key."""
         return self._locate((*self._at, key))
 
     def take(self, key: str, default: Any, check: Callable[[Any], bool], expects: str) -> Any:
@@ -86,7 +86,7 @@ class _SettingsSection(Settings):
         return value is True or value == "true"
 
     def one_of(self, keys: tuple[str, ...], check: Callable[[Any], bool], expects: str) -> tuple[str, Any]:
-        """The key and value of a setting that has several names."""
+        """Return the key and value of a setting that has several names."""
         values = [(key, self.take(key, None, check, expects)) for key in keys]
         present = [(key, value) for key, value in values if value is not None]
         if len(present) > 1:
@@ -95,7 +95,7 @@ class _SettingsSection(Settings):
         return present[0] if present else (keys[0], None)
 
     def section(self, key: str, example: str) -> _SettingsSection:
-        """The object with this key; empty if it is missing."""
+        """Return the object with this key; empty if it is missing."""
         self.names.append(key)
         values = self.remaining.pop(key, None)
         return _SettingsSection(self._locate, (*self._at, key), {} if values is None else values, example)
@@ -279,7 +279,7 @@ class _SettingsFile:
             return
         if QUALITY not in config.dimensions:
             self._notes.append(f"agent_success is not measured: mode quality needs the metric {QUALITY}")
-        elif mark > low:  # otherwise every judged run passes
+        elif mark > low:  # otherwise every judged run would pass
             config.passing = {QUALITY: float(mark)}
 
     def _metric(self, where: str, name: str, config: SuiteConfig) -> None:

@@ -14,7 +14,7 @@ SCORER: dict[str, Any] = {"exact": {"name": "tests"}}  # replaces the tests
 
 
 def accuracy(index: int) -> float:
-    """The pass rate of the agent at this index; later agents are better, so that there is a winner.
+    """Return the pass rate of the agent at this index; later agents are better, so that there is a winner.
 
     >>> accuracy(0), accuracy(1), accuracy(9)
     (0.6, 0.8, 0.9)
@@ -23,7 +23,7 @@ def accuracy(index: int) -> float:
 
 
 def cases(of: Mapping[str, Any]) -> Iterator[Case]:
-    """The cases of a real run, with an expected answer that the simulator can give."""
+    """Yield the cases of a real run, with an expected answer that the simulator can give."""
     arguments = {key: value for key, value in of.items() if key != "from"}
     _, module, function = of["from"].split(":")
     for case in getattr(importlib.import_module(module), function)(**arguments):

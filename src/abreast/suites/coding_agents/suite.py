@@ -94,7 +94,7 @@ def _with_flags(config: SuiteConfig, args: argparse.Namespace) -> SuiteConfig:
     overrides: dict[str, Any] = {
         "agents": [*map(named_agent, _split(args.agents)), *map(own_agent, args.agent)],
         "prompts": prompts.prompt_files("--prompts", args.prompts, Path.cwd()),
-        "repo": _from_here(args.repo),
+        "repo": _resolve_here(args.repo),
         "branch": args.branch,
         "parallel_runs": _at_least_1("--parallel-runs", args.parallel_runs),
         "parallel_agents": False if args.one_agent_at_a_time else None,
@@ -143,7 +143,7 @@ def _split(texts: list[str]) -> list[str]:
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 
 
-def _from_here(repo: str | None) -> str | None:
+def _resolve_here(repo: str | None) -> str | None:
     """Resolve a flag against the working folder, not the folder of the settings."""
     if repo is None or "://" in repo or "@" in repo:
         return repo

@@ -71,21 +71,21 @@ _SHAPES = {
 
 @dataclass(slots=True)
 class SeriesStatements:
-    """What a text states about one series; None or empty if nothing."""
+    """The statements of a text about one series; None or empty where it makes none."""
 
     figures: dict[str, float] = field(default_factory=dict)  # with `pace` and `variability` as ranks
     numbers: list[float] | None = None
     direction: str | None = None
     shape: str | None = None
     anomalies: int | None = None  # number of anomalous points
-    positions: list[int] = field(default_factory=list)  # of the anomalies, as far as listed
-    values: list[float] = field(default_factory=list)  # of the anomalies
+    positions: list[int] = field(default_factory=list)  # listed positions of anomalies
+    values: list[float] = field(default_factory=list)  # values of anomalies
     steps: list[int] = field(default_factory=list)  # positions of level shifts
 
 
 @dataclass(slots=True)
 class Statements:
-    """What a text states about its series, by name, and about pairs of series."""
+    """The statements of a text about its series, by name, and about pairs of series."""
 
     series: dict[str, SeriesStatements] = field(default_factory=dict)
     correlations: dict[frozenset[str], float] = field(default_factory=dict)
@@ -208,14 +208,14 @@ def _events(series: SeriesStatements) -> int | None:
 
 
 def _locations(series: SeriesStatements) -> list[int] | None:
-    """All positions; None if some are not listed."""
+    """Return the positions of all anomalies; None if some are not listed."""
     if _events(series) is None or len(series.positions) != (series.anomalies or 0):
         return None
     return sorted({*series.positions, *series.steps})
 
 
 def _type(series: SeriesStatements) -> str | None:
-    """The kind if there are only level shifts, or all values are on the same side of the mean."""
+    """Return the kind of the anomalies, if all are level shifts, or all values are on the same side of the mean."""
     if series.steps:
         return None if series.anomalies else "level shift"
     middle = series.figures.get("mean")
@@ -245,7 +245,7 @@ _SERIES_ANSWERS: dict[str, Callable[[SeriesStatements], Any]] = {
 
 
 def _larger(*names: str, by: Callable[[float], float] = float) -> Callable[[Statements], str | None]:
-    """A or B, whichever has the larger value of the first stated figure."""
+    """Return a function that finds the series, A or B, with the larger value of the first stated figure."""
 
     def answer(statements: Statements) -> str | None:
         if set(statements.series) != {"A", "B"}:
@@ -289,7 +289,7 @@ _PAIR_ANSWERS: dict[str, Callable[[Statements], Any]] = {
 def read_statements(text: str) -> Statements:
     """Collect what a text states; unreadable parts make `is_understood` false."""
     statements = Statements()
-    name: str | None = None  # of the line's series
+    name: str | None = None  # the series that the line is about
     for line in filter(None, map(str.strip, text.splitlines())):
         title = _TITLE.match(line)
         if title is not None:

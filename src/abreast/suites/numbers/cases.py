@@ -55,7 +55,7 @@ def cases(
     series: Sequence[str] = (),
     labels: str | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """`trials` cases of each task, in the order of the tasks; with `robustness` also under every perturbation.
+    """Yield `trials` cases of each task, in the order of the tasks; with `robustness` also under every perturbation.
 
     `series` are recordings to take windows from, instead of generated series; `labels` marks their anomalies.
 
@@ -79,7 +79,7 @@ def checked(tasks: Sequence[str]) -> list[str]:
 
 
 def _queries(task: TaskKind, recordings: Sequence[external.Recording]) -> list[str]:
-    """The queries of a task that the recordings, if any, can answer."""
+    """Return the queries of a task that the recordings, if any, can answer."""
     if not recordings:
         return list(task.queries)
     has_marks = any(recording.marks is not None for recording in recordings)
@@ -96,9 +96,9 @@ def _cases_of_draw(
     recordings: Sequence[external.Recording],
 ) -> Iterator[dict[str, Any]]:
     sizes = [size for size in task.sizes if limit is None or size <= limit] or [limit or task.sizes[0]]
-    size = _turn(sizes, name, index, seed, "size")
+    size = _take_turn(sizes, name, index, seed, "size")
     random = np.random.default_rng([seed, _number(name), index])
-    query, sample, right = _decidable(random, name, task, index, seed, size, recordings)
+    query, sample, right = _draw_decidable(random, name, task, index, seed, size, recordings)
     case_id = f"{name}-{index:03d}"
     tags = {"task": name, "difficulty": query.difficulty(sample.size), "size": str(sample.size)}
     if not robustness:
@@ -106,14 +106,14 @@ def _cases_of_draw(
         return
     yield {**_case(case_id, sample, query, right, {**tags, "perturbation": "none"}), "group": case_id}
     for kind in PERTURBATIONS:
-        changed = _perturbed(kind, sample, random, query)
+        changed = _perturb(kind, sample, random, query)
         if changed is not None:
-            other, expected = changed
-            case = _case(f"{case_id}-{kind}", other, query, expected, {**tags, "perturbation": kind})
+            perturbed, expected = changed
+            case = _case(f"{case_id}-{kind}", perturbed, query, expected, {**tags, "perturbation": kind})
             yield {**case, "group": case_id}
 
 
-def _turn(items: Sequence[Any], name: str, index: int, seed: int, purpose: str) -> Any:
+def _take_turn(items: Sequence[Any], name: str, index: int, seed: int, purpose: str) -> Any:
     """Cycle through the items, shuffled in every round, so that any number of cases is balanced."""
     cycle, position = divmod(index, len(items))
     order = np.random.default_rng([seed, _number(f"{name} {purpose}"), cycle]).permutation(len(items))
@@ -124,7 +124,7 @@ def _number(text: str) -> int:
     return zlib.crc32(text.encode())
 
 
-def _decidable(
+def _draw_decidable(
     random: Random,
     name: str,
     task: TaskKind,
@@ -133,12 +133,12 @@ def _decidable(
     size: int,
     recordings: Sequence[external.Recording],
 ) -> tuple[Query, DrawnSeries, Any]:
-    """The next query, a series that decides it, and the truth; if no recording decides it, a later query."""
+    """Return the next query, a series that decides it, and the truth; if no recording decides it, a later query."""
     queries = _queries(task, recordings)
     for turn in range(index, index + (len(queries) if recordings else 1)):
-        query = QUERIES[_turn(queries, name, turn, seed, "query")]
+        query = QUERIES[_take_turn(queries, name, turn, seed, "query")]
         for _ in range(TRIES):
-            sample = _window(random, query, size, recordings) if recordings else _generated(random, task, query, size)
+            sample = _window(random, query, size, recordings) if recordings else _generate(random, task, query, size)
             right = truth(query, sample)
             if right is not None:
                 return query, sample, right
@@ -147,17 +147,17 @@ def _decidable(
     raise BadInput(message, "exclude the task with `--task`, or use other recordings")
 
 
-def _generated(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
+def _generate(random: Random, task: TaskKind, query: Query, size: int) -> DrawnSeries:
     sources = task.drawn_from(query.name)
     source = str(sources[int(random.integers(len(sources)))])
     columns = draw(source, random, size)
     if query.name not in (*_MARK_QUERIES, "type"):
         return DrawnSeries(columns, source)
-    return _with_anomalies(random, query, columns["value"], source)
+    return _add_anomalies(random, query, columns["value"], source)
 
 
-def _with_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
-    """Clean, or with events of one kind; undecided if detection does not find exactly those."""
+def _add_anomalies(random: Random, query: Query, values: Any, source: str) -> DrawnSeries:
+    """Return a clean series, or one with events of one kind; undecided if detection does not find exactly those."""
     clean = query.name in ("presence", "anomalies") and random.random() < (0.5 if query.name == "presence" else CLEAN)
     if clean:
         return DrawnSeries({"value": values}, f"{source}, clean") if not anomalies.find(values) else _undecided(source)
@@ -185,12 +185,12 @@ def _window(random: Random, query: Query, size: int, recordings: Sequence[extern
     candidates = [recording for recording in recordings if recording.marks is not None or not needs_marks]
     recording = external.window(random, candidates, size, over_mark)
     if needs_marks and recording.marks is None:
-        return _undecided(recording.name)  # it is not clear what is marked
+        return _undecided(recording.name)  # the marks are unclear
     return DrawnSeries(rounded({"value": recording.values}), recording.name, recording.marks if needs_marks else None)
 
 
 def truth(query: Query, sample: DrawnSeries) -> Any:
-    """The truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
+    """Return the truth by the marks of a recording, else by the numbers shown; None if they do not decide the query."""
     if sample.marks is not None:
         marks = sample.marks
         if query.name == "locations":  # positions, or the ends of windows
@@ -202,25 +202,25 @@ def truth(query: Query, sample: DrawnSeries) -> Any:
     return query.truth(sample.columns)
 
 
-def _perturbed(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
-    """The perturbed series and its truth; None if it no longer decides the query."""
+def _perturb(kind: str, sample: DrawnSeries, random: Random, query: Query) -> tuple[DrawnSeries, Any] | None:
+    """Return the perturbed series and its truth; None if it no longer decides the query."""
     seed = int(random.integers(2**32))
     changed = PERTURBATIONS[kind](np.random.default_rng(seed), sample.columns)
     size = max(map(len, changed.values()))
     if all(np.array_equal(changed[name], sample.columns[name], equal_nan=True) for name in changed):
         return None
-    other = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
-    if query.name in (*_MARK_QUERIES, "type") and not _still_clear(kind, sample, other):
+    perturbed = DrawnSeries(changed, sample.source, external.clip(sample.marks, 0, size))
+    if query.name in (*_MARK_QUERIES, "type") and not _is_still_clear(kind, sample, perturbed):
         return None
-    right = truth(query, other)
-    return None if right is None else (other, right)
+    right = truth(query, perturbed)
+    return None if right is None else (perturbed, right)
 
 
-def _still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
+def _is_still_clear(kind: str, before: DrawnSeries, after: DrawnSeries) -> bool:
     """Whether the anomalies are the remaining original ones and the added outliers, and no others."""
     old, new = before.columns["value"], after.columns["value"]
     is_present = np.isfinite(new)
-    if before.marks is not None:  # which do not cover what this perturbation adds or moves
+    if before.marks is not None:  # marks do not cover points that the perturbation adds or moves
         is_moved = kind in ("outliers", "reorder")
         return not is_moved and after.marks is not None and all(is_present[a] and is_present[b] for a, b in after.marks)
     positions = [anomaly.position for anomaly in anomalies.find(old)]

@@ -27,11 +27,11 @@ Confidence: <0 to 100 %>
 Answer: <only the answer{% if choices is defined %}: {{ choices | join(", ") }}{% endif %}>"""
 
 PACKAGE = "semantic-frame"
-SPIKE = 3.5  # robust standard deviations, for anomalies in the summary
+SPIKE = 3.5  # robust standard deviations of an anomaly in the summary
 
 
 def data_in(prompt: str, question: str) -> str | None:
-    """The data part of a prompt; None if the prompt does not ask this question.
+    """Return the data part of a prompt; None if the prompt does not ask this question.
 
     >>> data_in("Data:\\n1, 2\\n\\nQuestion: What is the mean?\\n\\nReply ...", "What is the mean?")
     'Data:\\n1, 2'
@@ -120,20 +120,20 @@ def _variables(item: Mapping[str, Any], data: str) -> dict[str, Any]:
 
 
 def _summary(values: Values) -> str:
-    known = present(values)
-    quantiles = np.percentile(known, [5, 25, 50, 75, 95])
+    finite = present(values)
+    quantiles = np.percentile(finite, [5, 25, 50, 75, 95])
     at = np.arange(len(values))[np.isfinite(values)]
-    varies = np.ptp(known) > 0
+    varies = np.ptp(finite) > 0
     figures = {
-        "count": len(known),
-        "missing": len(values) - len(known),
-        "mean": np.mean(known),
-        "std": np.std(known, ddof=1),
-        "min": np.min(known),
+        "count": len(finite),
+        "missing": len(values) - len(finite),
+        "mean": np.mean(finite),
+        "std": np.std(finite, ddof=1),
+        "min": np.min(finite),
         **dict(zip(("p5", "p25", "median", "p75", "p95"), quantiles, strict=True)),
-        "max": np.max(known),
-        "slope": np.polyfit(at, known, 1)[0] if varies else 0.0,
-        "correlation with position": np.corrcoef(at, known)[0, 1] if varies else 0.0,
+        "max": np.max(finite),
+        "slope": np.polyfit(at, finite, 1)[0] if varies else 0.0,
+        "correlation with position": np.corrcoef(at, finite)[0, 1] if varies else 0.0,
     }
     text = ", ".join(f"{name} {float(value):.6g}" for name, value in figures.items() if name != "missing" or value)
     return f"{text}; {_outliers(values)}"
@@ -141,9 +141,9 @@ def _summary(values: Values) -> str:
 
 def _outliers(values: Values) -> str:
     """Values far from the median, with their positions."""
-    known = present(values)
-    middle = float(np.median(known))
-    spread = 1.4826 * float(np.median(np.abs(known - middle)))
+    finite = present(values)
+    middle = float(np.median(finite))
+    spread = 1.4826 * float(np.median(np.abs(finite - middle)))
     far = np.flatnonzero(np.abs(np.nan_to_num(values - middle)) > SPIKE * spread).tolist() if spread else []
     if not far:
         return "no anomalies"

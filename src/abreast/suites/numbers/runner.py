@@ -100,7 +100,7 @@ class BenchmarkRunner:
         self.config = BenchmarkConfig() if config is None else config
         self.backend = BackendType(backend)
         self.client = client_of(self.backend, self.config.model, self.config.timeout)
-        self.result: Result | None = None  # of the last run
+        self.result: Result | None = None  # the result of the last run
 
     def run_all(self, tasks: Sequence[str] | None = None, n_trials: int | None = None) -> Result:
         """Run all tasks of the configuration, or these; the result has a `verdict` and `rows()`."""

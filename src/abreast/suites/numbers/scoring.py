@@ -21,7 +21,7 @@ COLUMNS = ("correct", "closeness", "grounded", "delayed")
 
 
 def score(case: Case, answer: Answer) -> dict[str, Any]:
-    """`correct` (F1 for positions) and, depending on the query, `delayed`, `closeness` (1 - error) and `grounded`."""
+    """Return `correct` (F1 for positions) and, by the query, `delayed`, `closeness` (1 - error) and `grounded`."""
     query = QUERIES[case.input["query"]]
     final = read_answer(query, answer)
     value: Any = final.value
@@ -40,8 +40,8 @@ def score(case: Case, answer: Answer) -> dict[str, Any]:
 
 
 def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[str, Any]:
-    """`correct` is the F1 of the positions, `delayed` the F1 if positions may be off by `DELAY`."""
-    right, wrong, missed = _matched(expected, predicted, 0)
+    """Return the F1 of the positions as `correct`, and as `delayed` the F1 if they may be off by `DELAY`."""
+    right, wrong, missed = _count_matches(expected, predicted, 0)
     explanation = f"found {right} of {right + missed}" + (f", {wrong} extra" if wrong else "")
     return {
         "correct": position_f1(expected, predicted),
@@ -53,18 +53,18 @@ def _position_scores(expected: Sequence[Any], predicted: Sequence[int]) -> dict[
 
 
 def position_f1(expected: Sequence[Any], predicted: Sequence[int], delay: int = 0) -> float:
-    """The F1 of predicted positions against points and windows, each found by any position in it or next to it.
+    """Return the F1 of predicted positions against points and windows, each found by any position in it or next to it.
 
     >>> position_f1([12, 45], [12, 46]), position_f1([12, 45], [12, 46], delay=3), position_f1([[10, 20]], [12, 15])
     (0.5, 1.0, 1.0)
     >>> position_f1([], []), position_f1([], [12])  # no anomalies, none reported
     (1.0, 0.0)
     """
-    right, wrong, missed = _matched(expected, predicted, delay)
+    right, wrong, missed = _count_matches(expected, predicted, delay)
     return 2 * right / (2 * right + wrong + missed) if right + wrong + missed else 1.0
 
 
-def _matched(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
+def _count_matches(expected: Sequence[Any], predicted: Sequence[int], delay: int) -> tuple[int, int, int]:
     """Counts of matched marks, positions outside all marks, and missed marks; each position matches one mark."""
     marks = [tuple(mark) if isinstance(mark, list | tuple) else (mark, mark) for mark in expected]
     matched: set[int] = set()
@@ -91,7 +91,7 @@ def _number_scores(case: Case, query: Query, value: float | None, reply: str) ->
 
 
 def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[float], reply: str) -> bool:
-    """Tell whether one of the answered numbers comes from the data.
+    """Whether one of the answered numbers comes from the data.
 
     It does if it is within twice the tolerance of the query; if the query asks for a value of the data and the number
     is one; or if it equals another statistic to all its digits, and has four significant digits or more, or the reply
@@ -110,7 +110,7 @@ def is_grounded(columns: Columns, query: Query, right: float, values: Sequence[f
 
 
 def _is_written_as(value: float, quantity: float) -> bool:
-    """Tell whether a number is the quantity, rounded."""
+    """Whether a number is the rounded quantity."""
     exponent = Decimal(repr(value)).normalize().as_tuple().exponent
     unit = 10.0**exponent if isinstance(exponent, int) else 1.0
     return abs(value - quantity) <= 0.5 * min(unit, 1.0) * (1 + 1e-9)

@@ -47,7 +47,7 @@ class BackendType(StrEnum):
     MOCK = "mock"
 
 
-# What a call takes, for estimates without earlier calls.
+# The use of a call, for estimates without earlier calls.
 EXPECTS: dict[BackendType, dict[str, float]] = {
     BackendType.API: {"seconds": 3.5, "output_tokens": 300},
     BackendType.CLAUDE_CODE: {"seconds": 5.5, "output_tokens": 300},
@@ -126,7 +126,7 @@ def experiment(config: BenchmarkConfig, backend: BackendType | str, base: Path |
 
 
 def largest(config: BenchmarkConfig, backend: BackendType) -> int | None:
-    """The longest series: on the CLI 1,000 points, unless `skip_baseline_above` is set."""
+    """Return the longest series: on the CLI 1,000 points, unless `skip_baseline_above` is set."""
     if config.max_data_size is None and backend == BackendType.CLAUDE_CODE and config.skip_baseline_above is None:
         return CLI_SIZE
     return config.max_data_size
@@ -177,7 +177,7 @@ def _variant(name: str, config: BenchmarkConfig, backend: BackendType) -> dict[s
 
 
 def target_settings(backend: BackendType, model: str) -> dict[str, Any]:
-    """The target of a backend; all send the same request, so the CLI's thinking is off."""
+    """Return the target of a backend; all send the same request, so the CLI's thinking is off."""
     if backend == BackendType.MOCK:
         return {"target": "simulated"}
     if backend == BackendType.CLAUDE_CODE:
@@ -266,7 +266,7 @@ class Numbers(Suite):
 
 
 def _variants(args: argparse.Namespace) -> list[str]:
-    """The two main conditions plus any additional ones, or exactly those that are named."""
+    """Return the two main conditions plus any additional ones, or exactly those that are named."""
     names, args.variant = args.variant, []
     if set(names) <= {FULL, SUMMARY}:
         names = [BASELINE, TREATMENT, *names]

@@ -49,7 +49,7 @@ Value = TypeVar("Value")
 
 
 def cached_attribute(function: Callable[[Any], Value]) -> Value:
-    """A cached property, typed as the attribute that the base class declares."""
+    """Return a cached property, typed as the attribute that the base class declares."""
     return cached_property(function)  # type: ignore[return-value]
 
 
@@ -62,9 +62,9 @@ class Attempt:
     workspace: Workspace
     scratch: Path
     mark: str
-    carried: PreviousState | None  # the state that it continues from, in chained trials
-    memory_kills: int | None  # processes that the system had killed before it, because memory was short
-    stream: Stream | None  # follows the output, if it is a stream
+    carried: PreviousState | None  # in chained trials, the state to continue from
+    memory_kills: int | None  # the system's count of out-of-memory kills before the attempt
+    stream: Stream | None  # parser of the output, if that is a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ class Agent(Target):
     place = "process"
     has_workspace = True
     asks_often = True
-    changes_files = True  # if not, changes are not looked for
+    changes_files = True  # if False, do not look for changes
     needs_network = False
-    default_model: str | None = None  # of answers whose output does not report one
+    default_model: str | None = None  # model of answers whose output reports none
 
     def __init__(self, where: str, params: Mapping[str, Any], shared: dict[str, Any]) -> None:
         self._where, self._shared, self._params = where, shared, params
@@ -127,7 +127,7 @@ class Agent(Target):
 
     @abstractmethod
     def _program(self, attempt: Attempt) -> process.Program:
-        """The program of an attempt, whose folders exist. Called in a thread; may raise a TrialError."""
+        """Return the program of an attempt. Its folders already exist. Called in a thread; may raise a TrialError."""
 
     @abstractmethod
     def _read(self, out: Path, err: Path) -> AgentOutput:
@@ -135,7 +135,7 @@ class Agent(Target):
 
     @abstractmethod
     def _outcome(self, attempt: Attempt, ended: process.ProcessResult) -> tuple[AgentOutput, TrialError | None]:
-        """The output of a program that has ended, and the error if that is not an answer. Called in a thread."""
+        """Return the output of a program that has ended, and the error if that is not an answer. Called in a thread."""
 
     def _new_stream(self) -> Stream | None:
         return None
@@ -185,7 +185,7 @@ class Agent(Target):
         return self._workspaces.previous_case(case) if self._workspaces.is_chained else None
 
     def workspace_bytes(self, trial: Trial) -> int:
-        """The size of the workspace at the start; 0 if it is unknown."""
+        """Return the size of the workspace at the start; 0 if it is unknown."""
         try:
             return self._workspaces.start_size(trial.case, self.request(trial).input)
         except TrialError:  # the trial will report it
@@ -202,7 +202,7 @@ class Agent(Target):
             answer: Answer = await self._in_thread(workers, self._read_answer, start.attempt, ended)
             if self.checks:
                 workers.clock("checking")
-                answer = await self._checked(start.attempt, answer, workers)
+                answer = await self._add_checks(start.attempt, answer, workers)
             failed = False
             return answer
         except asyncio.CancelledError:  # timed out: store what it did
@@ -233,15 +233,15 @@ class Agent(Target):
             raise
 
     def _in_thread(self, workers: Workers, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]:
-        """Call a function that handles the folders of an attempt, which is short unless there are files to copy."""
+        """Call a function that handles the folders of an attempt; it is short unless there are files to copy."""
         call = workers.in_turn if self._workspaces.are_empty else workers.in_thread
         return call(function, *arguments)
 
     def _start(self, trial: Trial, request: Request) -> _StartedAttempt:
-        process_tree.containment()  # starts the launcher, which does not count as time of the trial
+        process_tree.containment()  # starts the launcher now, so that it does not count as time of the trial
         if self.changes_files and self.sandbox is None:
             self._outside_watch.begin()
-        carried = self._carried(trial)
+        carried = self._find_previous_state(trial)
         attempt = Attempt(
             trial=trial,
             request=request,
@@ -262,8 +262,8 @@ class Agent(Target):
         except Exception as error:  # noqa: BLE001 - raised later, when the caller knows the folders
             return _StartedAttempt(attempt, program, error=error)
 
-    def _carried(self, trial: Trial) -> PreviousState | None:
-        """The state that the trial continues from; the run knows that of the previous trial."""
+    def _find_previous_state(self, trial: Trial) -> PreviousState | None:
+        """Return the state that the trial continues from; the run knows that of the previous trial."""
         if not self._workspaces.is_chained:
             return None
         if not self._workspaces.previous_case(trial.case):
@@ -275,11 +275,11 @@ class Agent(Target):
 
     async def _wait_for_end(self, start: _StartedAttempt, workers: Workers) -> process.ProcessResult | Exception:
         """Wait for the end of the program; return its result, or the error that kept it from running."""
-        stream, give_time = start.attempt.stream, workers.more_time()
+        stream, extend_deadline = start.attempt.stream, workers.more_time()
 
         def on_line(line: bytes) -> bool:
             assert stream is not None
-            give_time(stream.hear(line))  # for the time that it waited for retries
+            extend_deadline(stream.hear(line))  # by the time it waited for retries
             return self._should_stop(stream)
 
         error = start.error
@@ -317,7 +317,7 @@ class Agent(Target):
         """Remove the folders of an attempt, or reuse them for another one."""
         reuse = not failed and process_tree.containment() == "subreaper"
         if reuse and attempt.workspace.is_unchanged:
-            self._clean(attempt, failed, reuse)  # costs nothing
+            self._clean(attempt, failed, reuse)  # fast: there is nothing to restore
             return
         if reuse:
             attempt.workspace.expect_reuse()
@@ -335,7 +335,7 @@ class Agent(Target):
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def _read_answer(self, attempt: Attempt, ended: process.ProcessResult | Exception) -> Answer:
-        """The answer with the change of the workspace. Raises a TrialError with as much of the answer as there is."""
+        """Return the answer with the change of the workspace. Raises a TrialError with the partial answer."""
         if not isinstance(ended, Exception):
             output, problem = self._outcome(attempt, ended)
             answer = self._with_changes(attempt, self._answer(output, attempt, ended))
@@ -374,7 +374,7 @@ class Agent(Target):
         )
 
     def _cost(self, output: AgentOutput, usage: Usage) -> tuple[float | None, CostBasis]:
-        """The cost that the program reports; else that of its tokens, if its model has a price."""
+        """Return the cost that the program reports; else that of its tokens, if its model has a price."""
         reported = dollars(output.cost_usd)
         price = self._prices.of(output.model, self.default_model) if reported is None else None
         cost = reported if price is None else dollars(price.of(usage))
@@ -386,7 +386,7 @@ class Agent(Target):
 
     @cached_property
     def _has_key(self) -> bool:
-        """Whether the environment has a key, so that it pays and not a subscription."""
+        """Whether the environment has a key, which then pays instead of a subscription."""
         return any(self.environment().get(name) for name in KEYS)
 
     def _with_changes(self, attempt: Attempt, answer: Answer) -> Answer:
@@ -406,7 +406,7 @@ class Agent(Target):
                 data |= {name: count for name, count in diff.counts.columns().items() if count is not None}
             if diff.state is not None:
                 artifacts[STATE] = diff.state.as_text()
-            data |= _carried_on(attempt, diff)
+            data |= _chain_columns(attempt, diff)
             data |= self._outside_changes(attempt)
         if self._keeps_workspaces:
             data["workspace"] = str(attempt.workspace.path)
@@ -414,7 +414,7 @@ class Agent(Target):
         return replace(answer, text=text, artifacts=artifacts, data=data)
 
     def _outside_changes(self, attempt: Attempt) -> dict[str, Any]:
-        """Files outside of the workspace that changed during the attempt. A sandbox prevents that."""
+        """Return files outside of the workspace that changed during the attempt. A sandbox prevents that."""
         changed = None if self.sandbox is not None else self._outside_watch.since(attempt.workspace.since)
         if changed is None:
             return {}
@@ -424,7 +424,7 @@ class Agent(Target):
     # -- sandbox and environment -----------------------------------------------------------------------------------
 
     def _wrap(self, argv: Sequence[str], workspace: Path, scratch: Path, environment: Mapping[str, str]) -> list[str]:
-        """The command line, in the sandbox if there is one."""
+        """Return the command line, in the sandbox if there is one."""
         if self.sandbox is None:
             return list(argv)
         files = [file for file in self._store_files() if not file.is_relative_to(self._base)]
@@ -432,30 +432,31 @@ class Agent(Target):
         return wrap(argv, self.sandbox, Mounts(workspace, scratch, self._needs(), hidden), environment)
 
     def _store_files(self) -> list[Path]:
-        """The files of the store, which hold the answers of other trials."""
+        """Return the files of the store, which hold the answers of other trials."""
         if self._shared.get("store") is None:
             return []
         store = Path(self._shared["store"]).absolute()
         return list(store.parent.glob(f"{glob.escape(store.name)}*"))
 
     def attempt_environment(self, attempt: Attempt) -> dict[str, str]:
-        """The environment of an attempt, with its own temporary folder; git does not search above the workspace."""
+        """Return the environment of an attempt, with its own temporary folder; git does not search above the
+        workspace."""
         own = {} if "TMPDIR" in self._environment else {"TMPDIR": str(attempt.scratch / TEMPORARY)}
         environment = {**self.environment(), **own, **attempt.workspace.environment}
         return self._workspaces.variables(attempt.workspace.path, environment)
 
     def keyed_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The variables of the variant, which can change answers, without secrets."""
+        """Return the variables of the variant, which can change answers, without secrets."""
         return without_secrets({name: environment[name] for name in self._environment})
 
     def environment(self) -> dict[str, str]:
-        """The environment at the start, without variables of an outer agent, with those of the variant."""
+        """Return the environment at the start, without variables of an outer agent, with those of the variant."""
         variables, setting = Variables(os.environ), f"{self._where}: env"
         return self._inherited | {name: variables.fill(setting, value) for name, value in self._environment.items()}
 
     # -- checks ----------------------------------------------------------------------------------------------------
 
-    async def _checked(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
+    async def _add_checks(self, attempt: Attempt, answer: Answer, workers: Workers) -> Answer:
         state = attempt.carried.state if attempt.carried is not None else None
         attempt.workspace.mark_changed()
         trial = self._check_context(attempt.trial, attempt.request, workers, state, attempt.workspace)
@@ -496,7 +497,8 @@ class Agent(Target):
     def _wrap_check(
         self, words: Sequence[str], folder: Path, scratch: Path, environment: Mapping[str, str]
     ) -> list[str]:
-        """The command line of a check in the agent's sandbox. It may read the folder of the spec, where tests are."""
+        """Return the command line of a check in the agent's sandbox. It may read the folder of the spec, where tests
+        are."""
         if self.sandbox is None:
             return list(words)
         needs = Needs(read=(self._base,))
@@ -524,8 +526,8 @@ class Agent(Target):
         return self._workspaces.set_up(trial.case, self.request(trial).input)
 
 
-def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
-    """The columns of chained trials: where the state came from, and what it was before and after."""
+def _chain_columns(attempt: Attempt, diff: Diff) -> dict[str, str]:
+    """Return the columns of chained trials: where the state came from, and what it was before and after."""
     if attempt.carried is None:
         return {}
     before = {} if diff.problem else {"state_before": attempt.workspace.commit}
@@ -536,7 +538,7 @@ def _carried_on(attempt: Attempt, diff: Diff) -> dict[str, str]:
 
 
 def _read_env(settings: Settings) -> dict[str, str]:
-    """Read `env:`, in which ${NAME} stands for an environment variable. Secrets must be written that way."""
+    """Read `env:`, in which ${NAME} is replaced by an environment variable. Secrets must be written that way."""
     declared = settings.take("env", {}, _is_environment, "a mapping of texts whose names are not empty, without =")
     for name, value in declared.items():
         if is_secret_setting(name, value) and "${" not in value:

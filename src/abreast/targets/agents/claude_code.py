@@ -132,7 +132,7 @@ class ClaudeCode(Agent):
         return f"claude-code: program {self._command} not found"
 
     def _can_log_in(self) -> bool:
-        """Whether there is a key or a login. On macOS, where logins are in the keychain, the first trial will tell."""
+        """Whether there is a key or a login. Assumed on macOS, where the keychain has the logins."""
         environment = self.environment()
         if any(environment.get(name) for name in LOGINS) or os.uname().sysname == "Darwin":
             return True
@@ -148,7 +148,7 @@ class ClaudeCode(Agent):
         return bool(stream.failed_servers(self._server_names))
 
     def _needs(self) -> Needs:
-        """The CLI, its login, and the programs and files in the commands of its MCP servers."""
+        """Return the CLI, its login, and the programs and files in the commands of its MCP servers."""
         programs, files = [Path(self._file)] if self._file else [], []
         with contextlib.suppress(BadInput):  # a variable is not set: the check of MCP servers reports it
             for server in map(mcp.expand, self.mcp_servers):
@@ -160,7 +160,7 @@ class ClaudeCode(Agent):
         return Needs(tuple(programs), tuple(files), (self._credentials().resolve(),))
 
     def _program(self, attempt: Attempt) -> process.Program:
-        """The CLI with its own config folder, and the MCP servers in a file."""
+        """Return the CLI with its own config folder, and the MCP servers in a file."""
         if self._file is None:
             raise errors.Rejected(self._missing_program, fix=INSTALL)
         folder = attempt.scratch / "config"
@@ -182,7 +182,7 @@ class ClaudeCode(Agent):
             file.write_text(json.dumps(configuration), encoding="utf-8")
             arguments += ["--mcp-config", str(file)]
             timeouts = [server.start_timeout for server in self.mcp_servers if server.start_timeout is not None]
-            if timeouts:  # in milliseconds; the CLI has one for all servers
+            if timeouts:  # the CLI has one timeout for all servers, in milliseconds
                 environment["MCP_TIMEOUT"] = str(round(max(timeouts) * 1000))
         prompt = attempt.request.prompt.encode("utf-8", "replace")
         return process.Program([self._file, *arguments], attempt.workspace.path, environment, prompt)

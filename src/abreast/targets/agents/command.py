@@ -39,7 +39,7 @@ ADDRESSES = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a program
 REVISION = 1
-_NOT_THERE = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
+_CANNOT_START = re.compile(r"not found|no such file|permission denied|cannot execute", re.I)
 _WITHOUT_ARGUMENT = "pass it on standard input, or as {prompt_file} instead of {prompt}"
 _LESS_MEMORY = "reduce --parallel, or set limits: memory_per_trial"
 
@@ -87,11 +87,11 @@ class Command(Agent):
         command = settings.take("command", None, lambda value: is_text(value) or is_texts(value), "a list of words")
         further = settings.take("args", [], lambda value: value == [] or is_texts(value), "a list of further words")
         self._words = self._make_words(command, list(further))
-        used = {name for word in self._words for name in placeholders(self._where, word)}
-        if "model" in used and self.default_model is None:
+        used_placeholders = {name for word in self._words for name in placeholders(self._where, word)}
+        if "model" in used_placeholders and self.default_model is None:
             raise BadInput(f"{self._where}: the command has {{model}}, but there is no model", "set model: NAME")
         reads_file = self._shell and variable_name("prompt_file") in self._words[2]
-        by_default = "none" if reads_file or used & {"prompt", "prompt_file"} else "prompt"
+        by_default = "none" if reads_file or used_placeholders & {"prompt", "prompt_file"} else "prompt"
         self._stdin = settings.take("stdin", by_default, ("prompt", "none").__contains__, "prompt or none")
         silence = settings.take("on_silence", "fail", ("fail", "continue").__contains__, "fail or continue")
         self._allows_silence = silence == "continue"
@@ -143,7 +143,7 @@ class Command(Agent):
         return None if file is None else str(Path(file).absolute())
 
     def _file_of(self, word: str) -> Path | None:
-        """The program for the first word; for others, the file that they name by its absolute path."""
+        """Return the file of a word: the program, or a file that an argument names by its absolute path."""
         if word is self._words[0]:
             return Path(self._file) if self._file else None
         if placeholders(self._where, word) - {"folder"}:
@@ -160,7 +160,7 @@ class Command(Agent):
         return {Path(self._file).name: self._content_of(self._file)} if self._file else {}
 
     def _version_in_shell(self, name: str) -> str:
-        """The version of a program that a shell command uses."""
+        """Return the version of a program that a shell command uses."""
         file = shutil.which(name, path=self.environment().get("PATH"))
         if file is None:
             return "missing"
@@ -273,9 +273,9 @@ class Command(Agent):
         return errors.NoAnswer(output.missing_reason)
 
     def _exit_error(self, ended: process.ProcessResult, last: str) -> TrialError:
-        """The error of a program that failed without reporting one."""
+        """Return the error of a program that failed without reporting one."""
         message = f"{ended.description}: {last}"[:500]
-        if self._shell and ended.code in NOT_STARTED and _NOT_THERE.search(last):
+        if self._shell and ended.code in NOT_STARTED and _CANNOT_START.search(last):
             return errors.Rejected(message, fix="check that the program in the command is on the path")
         if self._preset is None or last_line(ended.out):
             return errors.Crashed(message)

@@ -45,10 +45,10 @@ def words_of_preset(where: str, command: Any, preset: Preset, has_model: bool, f
 
 
 def words_of_shell(where: str, command: Any, preset: Preset | None) -> list[str]:
-    """The words that run a text in a shell. Values are passed by variables, and further words as arguments."""
+    """Return the words that run a text in a shell. Values are passed by variables, and further words as arguments."""
     if preset is not None or not isinstance(command, str):
         fix = 'write command: "my-agent < $ABREAST_PROMPT_FILE | tail -1", or remove shell:'
-        raise BadInput(f"{where}: shell: true requires a command that is one text", fix)
+        raise BadInput(f"{where}: shell: true requires a command that is a string", fix)
     for name in PLACEHOLDERS:
         if f"{{{name}}}" in command:
             instead = variable_name("prompt_file" if name == "prompt" else name)
@@ -58,7 +58,7 @@ def words_of_shell(where: str, command: Any, preset: Preset | None) -> list[str]
 
 
 def placeholders(where: str, word: str) -> set[str]:
-    """The placeholders in a word; doubled braces are literal ones."""
+    """Return the placeholders in a word; doubled braces are literal ones."""
     names = set()
     for brace in _BRACE.finditer(word):
         if brace[0] in ("{{", "}}"):
@@ -91,7 +91,7 @@ def is_plain_name(word: str) -> bool:
 
 
 def programs_of(text: str) -> list[str]:
-    """The programs in a shell text that can be recognized without running it.
+    """Return the programs in a shell text that can be recognized without running it.
 
     >>> programs_of('cat "$X" | LANG=C claude -p && if true; then exit 1; fi; ./own "$Y"')
     ['cat', 'claude']

@@ -56,7 +56,7 @@ class Anthropic(ApiTarget):
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Tokens as Anthropic counts them: the input excludes cache reads and writes."""
+    """Convert Anthropic's token counts. Its input tokens exclude cache reads and writes."""
     return Usage(
         count(usage.get("input_tokens")),
         count(usage.get("output_tokens")),

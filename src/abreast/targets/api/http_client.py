@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
 CONNECT_S = 60.0
-HAPPY_EYEBALLS_S = 0.25  # before another address of the same host is tried
+HAPPY_EYEBALLS_S = 0.25  # wait before trying another address of the host
 DNS_TTL_S = 300.0
 KEEP_ALIVE_S = 15.0
 LONGEST_HEAD = 65_536  # bytes of the status line and the headers
@@ -35,7 +35,7 @@ _PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
 class Sizes(NamedTuple):
-    """The most bytes to read of a body."""
+    """Limits on the bytes to read of a body."""
 
     answer: int
     error: int
@@ -99,7 +99,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._response is None or self._response.done():
-            self.abort()  # no request is under way
+            self.abort()  # no request is in flight
             return
         try:
             self._parser.feed(data)
@@ -173,7 +173,7 @@ class _ResponseParser:
             raise ValueError("the headers are too long")
 
     def response(self) -> HttpResponse:
-        """The response so far. Raises ValueError if its compression is damaged."""
+        """Return the response so far. Raises ValueError if its compression is damaged."""
         most = self._sizes.of(self._status)
         body = _decompress(self._body, self._headers.get("content-encoding", ""), most, self.is_complete)
         is_complete = self.is_complete and len(body) <= most
@@ -230,7 +230,7 @@ class DirectClient(HttpClient):
         self._idle: dict[tuple[str, str, int], list[HttpConnection]] = {}
         self._ssl: ssl.SSLContext | None = None
         self._resolved: dict[tuple[str, int], tuple[float, Sequence[AddrInfoType]]] = {}
-        self._heads: dict[tuple[URL, int], tuple[Mapping[str, str], bytes]] = {}  # by the id of the headers
+        self._heads: dict[tuple[URL, int], tuple[Mapping[str, str], bytes]] = {}  # by URL and id of the headers
 
     async def post(self, url: URL, headers: Mapping[str, str], content: bytes, sizes: Sizes) -> HttpResponse:
         request = b"%s%d\r\n\r\n%s" % (self._head(url, headers), len(content), content)
@@ -254,7 +254,7 @@ class DirectClient(HttpClient):
         self._idle.clear()
 
     def _take(self, idle: list[HttpConnection]) -> HttpConnection | None:
-        """The most recently used connection that is still open."""
+        """Return the most recently used connection that is still open."""
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_S
         while idle:
             connection = idle.pop()
@@ -280,7 +280,7 @@ class DirectClient(HttpClient):
         return connection
 
     async def _resolve(self, host: str, port: int) -> Sequence[AddrInfoType]:
-        """The addresses of a host, cached for some minutes."""
+        """Return the addresses of a host, cached for some minutes."""
         loop = asyncio.get_running_loop()
         resolved_at, addresses = self._resolved.get((host, port), (-math.inf, ()))
         if loop.time() - resolved_at > DNS_TTL_S:
@@ -289,7 +289,7 @@ class DirectClient(HttpClient):
         return addresses
 
     def _head(self, url: URL, headers: Mapping[str, str]) -> bytes:
-        """Everything up to the content length, cached: a target sends the same headers with each request."""
+        """Return the request up to the content length, cached: a target sends the same headers with each request."""
         if (url, id(headers)) in self._heads:
             return self._heads[url, id(headers)][1]
         fields = {
@@ -318,7 +318,7 @@ class ProxyClient(HttpClient):
 
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # the scheduler limits how many there are
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),  # the scheduler limits concurrent requests
                 timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"user-agent": user_agent()},

@@ -134,12 +134,12 @@ class ApiTarget(Target):
         )
         self.account = f"{self.name}:{self._key.fingerprint()}"
         self.pool = f"{self.base_url}:{self.model}"
-        importlib.import_module("yarl")  # now: it must not add to the latency of the first answer
+        importlib.import_module("yarl")  # now, so that it does not add to the latency of the first answer
 
     # -- of subclasses ---------------------------------------------------------------------------------------------
 
     _fixed_headers: Mapping[str, str] = {}
-    revision = 1  # of the request: answers to another request are not reused
+    revision = 1  # increase it when requests change, so that earlier answers are not reused
 
     def _read_own_parameters(self, settings: Settings) -> None:
         """Read the parameters that only this API has."""
@@ -163,7 +163,7 @@ class ApiTarget(Target):
         return self._renderer.request(trial)
 
     def costs(self, input_tokens: float, output_tokens: float) -> float | None:
-        """The cost of one request; None without a price, or with images, whose tokens are unknown beforehand."""
+        """Return the cost of one request; None without a price, or with images, whose tokens are unknown beforehand."""
         if self._price is None or self._images:
             return None
         return self._price.of(Usage(round(input_tokens), round(output_tokens)))
@@ -218,7 +218,7 @@ class ApiTarget(Target):
         return response
 
     def _too_big(self, body: bytes) -> TrialError:
-        """The error of a response whose end was not read; `body` is its beginning."""
+        """Return the error of a response whose end was not read; `body` is its beginning."""
         most = self._answer_size
         head = excerpt(body[: 2 * EXCERPT].decode("utf-8", "replace"), min(most, EXCERPT))
         answer = Answer("", model=self.model, raw_response=f"{head}\n… the rest was not read …")
@@ -231,7 +231,7 @@ class ApiTarget(Target):
         return URL(f"{self._url}?{self._query}" if self._query else self._url)
 
     def _headers_with(self, key: str | None) -> Mapping[str, str]:
-        """The headers of a request, made once for a key: the HTTP client caches their encoding."""
+        """Return the headers of a request, made once for a key: the HTTP client caches their encoding."""
         if key not in self._headers_by_key:
             try:
                 expanded = self._expanded_headers()
@@ -242,7 +242,7 @@ class ApiTarget(Target):
         return self._headers_by_key[key]
 
     def _expanded_headers(self) -> dict[str, str]:
-        """The variant's own headers with environment variables expanded; they are never stored."""
+        """Return the variant's own headers with environment variables expanded; they are never stored."""
         variables, where = Variables(os.environ), f"{self._where}: headers"
         headers = {name: variables.fill(where, value) for name, value in self._headers.items()}
         for name, value in headers.items():
@@ -307,7 +307,7 @@ class ApiTarget(Target):
         return http_error(status, f"{kind} {reason}", message, headers, self._key.fix)
 
     def _failure(self, body: Any, headers: Mapping[str, str]) -> TrialError | None:
-        """The error in a response with a status of success."""
+        """Return the error in a response whose status means success, if any."""
         error = body.get("error")
         if not error and body.get("status") != "failed":
             return None
@@ -319,10 +319,10 @@ class ApiTarget(Target):
     # -- parameters ------------------------------------------------------------------------------------------------
 
     def _take_address(self, settings: Settings) -> tuple[str, dict[str, str]]:
-        """The address of the API, and a header for the user and password that it may have in the environment."""
+        """Return the address of the API, and a header for the user and password that it may have in the environment."""
         expects = "an address such as http://127.0.0.1:8000/v1"
-        written = settings.values.get("base_url")
-        if isinstance(written, str) and (re.match("[^/]*//[^/?#]*@", written) or any(url_secrets(written))):
+        literal = settings.values.get("base_url")
+        if isinstance(literal, str) and (re.match("[^/]*//[^/?#]*@", literal) or any(url_secrets(literal))):
             raise BadInput(  # before a message could show its value
                 f"{settings.where}: base_url would store a password",
                 f"set the full address in the environment instead: export {self.address_variable}=...",
@@ -382,7 +382,7 @@ class ApiTarget(Target):
 
 
 def http_error(status: int, text: str, message: str, headers: Mapping[str, str], fix: str = "") -> TrialError:
-    """The error for a status and the text of its body, the same for every provider."""
+    """Return the error for a status and the text of its body, the same for every provider."""
     text = text.lower()
     if status == 413 or any(words in text for words in _TOO_LONG):
         return errors.TooLong(message)
@@ -418,7 +418,7 @@ _STATUS_BY_KIND = (
 
 
 def _status_of(error: Any, text: str) -> int:
-    """The HTTP status for an error that came without one.
+    """Return the HTTP status for an error that came without one.
 
     >>> _status_of({"code": 429}, ""), _status_of({}, "rate_limit_exceeded slow down"), _status_of({}, "server_error")
     (429, 429, 500)
@@ -474,8 +474,8 @@ def is_fake(address: str) -> bool:
 
 
 def _image_versions(template: str, base: Path) -> Any:
-    """A value that changes with the images that a template can name: the hash of a file that is named literally, else
-    the names, sizes and times of the images in the folder with which the template begins."""
+    """Return a value that changes with the images that a template can name: the hash of a file that is named literally,
+    else the names, sizes and times of the images in the folder with which the template begins."""
     if template.startswith(("https://", "http://", "data:")):
         return None
     prefix = re.split(r"\{[{%#]", template, maxsplit=1)[0]

@@ -28,10 +28,10 @@ class Key:
         self._renewed_at = -RENEW_S
 
     def value(self) -> str | None:
-        """The key; None if none is needed. Runs the command the first time."""
+        """Return the key; None if none is needed. Runs the command the first time."""
         with self._lock:
             if self._value is None:
-                self._value = self._checked(self._run_command() if self.command else self._from_environment())
+                self._value = self._check(self._run_command() if self.command else self._from_environment())
             return self._value
 
     @property
@@ -50,11 +50,11 @@ class Key:
             if time.monotonic() - self._renewed_at < RENEW_S:
                 return False
             self._value = None
-            self._value = self._checked(self._run_command())
+            self._value = self._check(self._run_command())
             return self._value != refused
 
-    def _checked(self, key: str | None) -> str | None:
-        """Refuse a key that headers cannot have, and keep it out of everything that is stored."""
+    def _check(self, key: str | None) -> str | None:
+        """Refuse a key that no header can contain, and register it as a secret."""
         if key and not (key.isascii() and key.isprintable()):
             source = f"the output of the key command {shlex.join(self.command)}" if self.command else self.variables[0]
             raise Unauthenticated(f"{source} contains characters that keys cannot have", fix=self.fix)
@@ -63,7 +63,7 @@ class Key:
         return key
 
     def missing(self) -> str | None:
-        """Why the key is missing; None if it is not, or none is needed. Runs no command."""
+        """Explain why the key is missing; None if it is set or not needed. Runs no command."""
         if self.command or self.optional or any(os.environ.get(name) for name in self.variables):
             return None
         return f"{' or '.join(self.variables)} is not set"
@@ -80,13 +80,15 @@ class Key:
         command = shlex.join(self.command)
         fix = f"run it in a terminal: {command}"
         try:
-            done = subprocess.run(self.command, capture_output=True, errors="replace", timeout=COMMAND_S, check=False)
+            completed = subprocess.run(
+                self.command, capture_output=True, errors="replace", timeout=COMMAND_S, check=False
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Unauthenticated(f"the key command {command} failed: {error}", fix=fix) from None
-        key = done.stdout.strip()
-        if done.returncode or not key:  # its output may be a secret, so it is not shown
+        key = completed.stdout.strip()
+        if completed.returncode or not key:  # its output may be a secret, so it is not shown
             output = "an output that is ignored" if key else "no output"
-            raise Unauthenticated(f"the key command {command} exited with {done.returncode} and {output}", fix=fix)
+            raise Unauthenticated(f"the key command {command} exited with {completed.returncode} and {output}", fix=fix)
         self._renewed_at = time.monotonic()
         return key
 
@@ -95,11 +97,11 @@ class Key:
         return f"export {self.variables[0]}=..., or name a key_command:"
 
     def fingerprint(self) -> str:
-        """A short hash of the key, or of its command, which is not run for this: the same for the same account."""
+        """Return a short hash of the key, or of its command without running it; equal for the same account."""
         key = shlex.join(self.command) or next((os.environ[name] for name in self.variables if name in os.environ), "")
         return hashlib.blake2b(os.fsencode(key), digest_size=4, person=b"abreast-key").hexdigest() if key else "none"
 
 
 def command_of(value: str | Sequence[str]) -> tuple[str, ...]:
-    """The words of a command. A text is split as in a shell, but not run by one."""
+    """Return the words of a command; a string is split as a shell would."""
     return tuple(shlex.split(value)) if isinstance(value, str) else tuple(value)

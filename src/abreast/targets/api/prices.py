@@ -34,7 +34,7 @@ class TokenPrice:
     long: TokenPrice | None = None
 
     def of(self, usage: Usage) -> float | None:
-        """The cost in dollars; None without token counts."""
+        """Return the cost in dollars; None without token counts."""
         if usage.input_tokens is None or usage.output_tokens is None:
             return None
         counts = (usage.input_tokens, usage.cache_read_tokens or 0, usage.cache_write_tokens or 0)
@@ -53,9 +53,9 @@ class Prices:
         self._own = {model: _price(_mapping(price)) for model, price in (own or {}).items()}
 
     def of(self, *models: str | None) -> TokenPrice | None:
-        """The price of the first of these models that has one."""
+        """Return the price of the first of these models that has one."""
         names = [name for model in models if model for name in _names(model)]
-        for table in (self._own, _shipped()):
+        for table in (self._own, _read_shipped()):
             for name in names:
                 if name in table:
                     return table[name]
@@ -63,12 +63,12 @@ class Prices:
 
 
 def as_of() -> str:
-    """The date of the shipped table."""
+    """Return the date of the shipped table."""
     return str(_table()["as_of"])
 
 
 def _names(model: str) -> list[str]:
-    """A model's name, also without its snapshot and without its provider.
+    """Return the names under which a model may have a price: with and without its provider and snapshot date.
 
     >>> _names("anthropic/claude-opus-4-5-20251101")[-1]
     'claude-opus-4-5'
@@ -84,7 +84,7 @@ def _table() -> dict[str, Any]:
 
 
 @cache
-def _shipped() -> dict[str, TokenPrice]:
+def _read_shipped() -> dict[str, TokenPrice]:
     return {model: _price(price) for model, price in _table()["models"].items()}
 
 

@@ -57,7 +57,8 @@ class CheckTask:
     reporter: Reporter = ""
 
     def cache_text(self) -> str:
-        """The text that identifies the task in the keys of stored results, so it must not change between versions."""
+        """Return the text that identifies the task in the keys of stored results, so it must not change between
+        versions."""
         own = f"Own(commit={self.own.commit!r}, tests={self.own.tests!r}, base={self.own.base!r})"
         return (
             f"Task(check={self.check!r}, words={self.words!r}, variables={self.variables!r}, own={own}, "
@@ -66,7 +67,7 @@ class CheckTask:
 
 
 def parse_case_tests(case: Case) -> CaseTests:
-    """The tests in `expected` of a pull request; any other case has none."""
+    """Return the tests in `expected` of a pull request; any other case has none."""
     expected = mapping(case.expected)
     commit, tests, base = expected.get("commit"), expected.get("tests") or (), expected.get("base")
     if not isinstance(commit, str):
@@ -105,8 +106,8 @@ def prepare_task(
 def _resolve_command(
     check: Check, own: CaseTests, workspaces: Workspaces, path: str | None
 ) -> tuple[tuple[str, ...], str | None]:
-    """The command, or the default for these files, and the script of `npm test`, both from the human change: agents
-    cannot influence them."""
+    """Return the command, or the default for these files, and the script of `npm test`. Both come from the human
+    change, so agents cannot influence them."""
     assert own.commit is not None
     with workspaces.files_at(own.commit) as solution:
         for test in own.tests:
@@ -120,8 +121,7 @@ def _resolve_command(
 
 
 def install_tests(task: CheckTask, folder: Path, workspaces: Workspaces) -> None:
-    """Put the tests of the human change into a folder; if all tests run, also those it left unchanged. Raises
-    NoWorkspace."""
+    """Copy the tests of the human change into a folder; if all tests run, also unchanged ones. Raises NoWorkspace."""
     own = task.own
     if own.tests and own.commit is not None:
         with workspaces.files_at(own.commit) as solution:
@@ -131,7 +131,7 @@ def install_tests(task: CheckTask, folder: Path, workspaces: Workspaces) -> None
 
 
 def _unchanged_tests(own: CaseTests, solution: Path, workspaces: Workspaces) -> list[str]:
-    """Test files that the human change left alone. Others that it changed may be part of the solution."""
+    """Return test files that the human change did not touch. Changed ones may be part of the solution."""
     if own.base is None:
         return []
     with workspaces.files_at(own.base) as base:
@@ -170,7 +170,7 @@ class CheckRun:
     message: str = ""
     seconds: float | None = None
     output: str = ""
-    results: Results | None = None  # of individual tests, if reported
+    results: Results | None = None  # results of individual tests, if reported
     problem: str = ""
     timed_out: bool = False
 

@@ -172,8 +172,8 @@ def _content(path: Path) -> bytes | None:
 
 
 def _changed_settings(start: Path, work: Path, protected: Protected) -> list[str]:
-    """Changed settings of test runners next to or above tests of the start: configuration files that the agent added,
-    and project files whose test settings it changed."""
+    """Find changed settings of test runners next to or above tests of the start: configuration files that the agent
+    added, and project files whose test settings it changed."""
     programs = {posixpath.basename(word) for word in protected.words}
     runs_make = not programs.isdisjoint(("make", "gmake"))
     readers = {**_SETTINGS_READERS, **(dict.fromkeys(_MAKEFILES, _read_makefile) if runs_make else {})}
@@ -200,7 +200,7 @@ def _hides_makefile(folder: Path, name: str) -> bool:
 
 
 def _test_settings(path: Path, read: Callable[[str, Sequence[str]], Any], words: Sequence[str]) -> Any:
-    """The test settings of a file, None if it has none or does not exist."""
+    """Return the test settings of a file, None if it has none or does not exist."""
     if path.is_symlink() or not path.is_file():
         return None
     try:
@@ -237,7 +237,7 @@ def _read_package(text: str, words: Sequence[str]) -> Any:
 
 
 def _read_makefile(text: str, words: Sequence[str]) -> Any:
-    """The rules for `test`, `check` and the targets of the command in a makefile, the variables they use, the
+    """Return the rules for `test`, `check` and the targets of the command in a makefile, the variables they use, the
     variables that configure make itself, and included makefiles.
 
     >>> _read_makefile("app: app.o\\n\\tcc -o app app.o\\ntest: app\\n\\t./run\\n", ["make", "test"])
@@ -256,7 +256,7 @@ def _read_makefile(text: str, words: Sequence[str]) -> Any:
         if (inside or _INCLUDE.match(line)) and line.strip():
             rules.append(line)
     lines = [*rules, *(line for name, line in values if name in ("SHELL", ".SHELLFLAGS", "MAKEFLAGS"))]
-    for line in lines:  # grows: variables may use variables
+    for line in lines:  # the list grows, since variables may refer to others
         names = set(_USED.findall(line))
         lines += [value for name, value in values if name in names and value not in lines]
     return lines

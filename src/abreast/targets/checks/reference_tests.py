@@ -22,7 +22,7 @@ from abreast.targets.checks.check_runs import CheckContext, CheckRun, CheckTask,
 from abreast.targets.checks.test_results import Reporter, Results
 
 MAX_NAMED = 20  # names of tests stored with a trial
-REST_TIMEOUT_S = 300.0  # for the rest of the suite, with the human change
+REST_TIMEOUT_S = 300.0  # time limit for the rest of the suite, with the human change
 COUNTS = ("f2p_passed", "f2p_total", "p2p_passed", "p2p_total")
 NO_TARGET = "no test fails before the change and passes after it"
 CheckFacts = dict[str, Any]
@@ -48,7 +48,7 @@ class ReferenceResult:
 
 
 def why_uninformative(facts: CheckFacts) -> str:
-    """Why a check cannot judge any agent; empty if it can."""
+    """Explain why a check cannot judge any agent; empty if it can."""
     if facts.get("problem") or facts.get("untested"):
         return str(facts.get("problem") or facts["untested"])
     if facts.get("before") == "passed":
@@ -187,7 +187,7 @@ def find_avoided(start: Results, now: Results, restored: Collection[str], report
 
 
 def _packages(module: str) -> list[str]:
-    """A module and the packages that contain it.
+    """Return a module and the packages that contain it.
 
     >>> _packages("tests.unit.test_a")
     ['tests', 'tests.unit', 'tests.unit.test_a']

@@ -24,13 +24,13 @@ _SCRIPT_CONFIG = re.compile(r"(?:jest|vitest|vite|karma|ava|playwright)\.config\
 
 
 def runnable_tests(tests: Sequence[str]) -> tuple[str, ...]:
-    """Files that are tests by name, without their data files; all files if none is.
+    """Return files that are tests by name, without their data files; all files if none is.
 
     >>> runnable_tests(["tests/conftest.py", "tests/test_a.py", "tests/data/a.json"])
     ('tests/test_a.py',)
     """
     named_tests = list(filter(is_test_name, tests))
-    return tuple(f"./{name}" if name.startswith("-") else name for name in named_tests or tests)  # not an option
+    return tuple(f"./{name}" if name.startswith("-") else name for name in named_tests or tests)  # not as an option
 
 
 def is_test_name(path: str) -> bool:
@@ -43,7 +43,7 @@ def is_test_name(path: str) -> bool:
 
 
 def rest_command(words: Sequence[str], tests: Sequence[str]) -> tuple[str, ...]:
-    """The command that runs the other tests of the project, or all; empty if unknown or if `words` run them already.
+    """Return the command that runs the other tests of the project, or all; empty if unknown or if `words` run them.
 
     >>> rest_command(["python3", "-m", "pytest", "-q", "tests/test_a.py"], ["tests/test_a.py"])
     ('python3', '-m', 'pytest', '-q', '--ignore=tests/test_a.py')
@@ -70,7 +70,7 @@ class _Runner(NamedTuple):
 
 
 def infer_command(folder: Path, tests: Sequence[str], path: str | None) -> tuple[str, ...] | None:
-    """The command for these files, or for most of them if they are of several kinds; None if unknown."""
+    """Return the command for these files, or for most of them if they are of several kinds; None if unknown."""
     files = runnable_tests(tests)
     candidates = [([name for name in files if name.endswith(runner.suffixes)], runner) for runner in _RUNNERS]
     candidates = [(names, runner) for names, runner in candidates if names and runner.is_used(folder)]

@@ -32,7 +32,7 @@ _SCRIPT_PARTS = re.compile(r"&&|\|\||;|\|")
 
 
 def reporter_of(words: Sequence[str], test_script: str | None) -> Reporter:
-    """The reporter of a command; `test_script` is what `npm test` runs.
+    """Return the reporter of a command; `test_script` is what `npm test` runs.
 
     >>> reporter_of(["go", "test", "./..."], None), reporter_of(["npm", "test"], "tsc && jest")
     ('go', 'jest')

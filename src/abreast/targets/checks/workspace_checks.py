@@ -26,7 +26,7 @@ WORKSPACE_REMOVED = "the workspace was removed"
 OWN_REVISION = 2
 RESTORED_REVISION = 2
 MAX_LISTED = 100  # test files named per trial
-REFERENCE_REVISION = 1  # of stored results without an agent
+REFERENCE_REVISION = 1  # revision of the stored results without an agent
 
 __all__ = ["CheckContext", "CheckFacts", "Checks", "why_uninformative"]
 
@@ -57,7 +57,7 @@ class Checks:
 
     @property
     def version(self) -> tuple[str, ...]:
-        """What the checks contribute to the key of an answer."""
+        """The part of an answer's key that depends on the checks."""
         return tuple(digest(self._identity(check)) for check in self._checks)
 
     def _identity(self, check: Check) -> list[Any]:
@@ -70,7 +70,7 @@ class Checks:
         ]
 
     def _files(self, check: Check) -> list[Path]:
-        """The files that the command names by absolute path; with `{case}` in the path, those of all cases."""
+        """Return the files that the command names by absolute path; with `{case}` in the path, those of all cases."""
         files: list[Path | None] = []
         for word in () if check.shell else check.command:
             path = word.replace("{folder}", str(self._base))
@@ -108,7 +108,7 @@ class Checks:
         return replace(answer, data=data, artifacts={name: text for name, text in artifacts.items() if text})
 
     async def run_without_agent(self, trial: CheckContext) -> dict[str, CheckFacts]:
-        """The results of each check on the start of a trial and on the human change, at no cost."""
+        """Return the results of each check on the start of a trial and on the human change, at no cost."""
         return {check.name: (await self._prepare(check, trial))[1].facts for check in self._checks}
 
     async def is_cached(self, trial: CheckContext) -> bool:
@@ -170,7 +170,8 @@ class Checks:
             return restore(start, workspace.path, protected, workspace.since, trial.renames)
 
     def _find_protected(self, task: CheckTask, trial: CheckContext) -> Protected:
-        """The files that decide a check, determined once for all trials with the same start. Raises NoWorkspace."""
+        """Return the files that decide a check, determined once for all trials with the same start. Raises
+        NoWorkspace."""
         start_of_trial = (trial.case, trial.value, trial.state)
         key = (task.check, task.words, trial.workspaces.start_key(*start_of_trial))
         if key not in self._protected:
@@ -181,7 +182,7 @@ class Checks:
         return self._protected[key]
 
     async def _prepare(self, check: Check, trial: CheckContext) -> tuple[CheckTask | None, ReferenceResult]:
-        """The task of a check, None if there is nothing to run, and its results without an agent."""
+        """Return the task of a check (None if there is nothing to run) and its results without an agent."""
         own = check_runs.parse_case_tests(trial.case) if check.own else NO_CASE_TESTS
         try:
             task = await trial.workers.in_thread(self._task, check, own, trial)
@@ -200,7 +201,7 @@ class Checks:
             return None, ReferenceResult({"problem": str(error)})
 
     async def _reference(self, task: CheckTask, trial: CheckContext, lists_tests: bool) -> ReferenceResult:
-        """The results without an agent: a check must fail at the start and pass with the human change."""
+        """Return the results without an agent: a check must fail at the start and pass with the human change."""
         if task.own.commit is None or trial.state is not None:
             return await reference_tests.find_reference(task, trial, lists_tests)
         key = await trial.workers.in_thread(self._key, task, trial)
@@ -214,7 +215,7 @@ class Checks:
         return reference
 
     def _key(self, task: CheckTask, trial: CheckContext) -> str:
-        """The key of a stored result: the repository and its commits, the command, and the environment."""
+        """Return the key of a stored result: the repository and its commits, the command, and the environment."""
         assert task.own.commit is not None
         program = shutil.which(task.words[0], path=trial.environment.get("PATH")) or task.words[0]
         machine = (platform.system(), platform.machine(), str(Path(program).resolve()))
@@ -234,7 +235,7 @@ class Checks:
 
 
 def _changed_tests(names: set[str] | None) -> CheckFacts:
-    """The columns of test files that an agent changed; none if not examined."""
+    """Return the columns of test files that an agent changed; none if not examined."""
     if names is None:
         return {}
     files = [name.encode("utf-8", "replace").decode() for name in sorted(names)[:MAX_LISTED]]

@@ -10,10 +10,10 @@ from typing import Any
 from abreast.redaction import redact_log
 from abreast.targets.mcp.text import first_line
 
-PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers: mcp__SERVER__TOOL
+PREFIX = "mcp__"  # agents name the tools of MCP servers mcp__SERVER__TOOL
 LONGEST_MESSAGE = 300
 LONGEST_NAME = 200
-MOST_TOOLS = 100  # with a message
+MOST_TOOLS = 100  # tools with a stored message
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class McpCalls:
     made: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     denied: Counter[str] = field(default_factory=Counter)
-    messages: dict[str, str] = field(default_factory=dict)  # the first of each tool
-    _names: dict[str, str] = field(default_factory=dict)  # of open calls, by id
+    messages: dict[str, str] = field(default_factory=dict)  # the first error message of each tool
+    _names: dict[str, str] = field(default_factory=dict)  # tools of open calls, by id
 
     def add(self, call_id: str, tool: str) -> None:
         if tool.startswith(PREFIX):
@@ -65,8 +65,8 @@ class McpCalls:
             self.messages.setdefault(name, "")
 
     def columns(self, offered: int | None) -> dict[str, Any]:
-        """The columns of a trial. `offered` is the number of tools that the MCP servers offered, or None if the agent
-        does not report it; then nothing is stored for trials without calls, which may have had no servers."""
+        """Return the columns of a trial. `offered` is the number of tools that the MCP servers offered, or None if the
+        agent does not report it; then nothing is stored for trials without calls, which may have had no servers."""
         if offered is None and not self.made:
             return {}
         made, failed, denied = self.made.total(), self.failed.total(), self.denied.total()
@@ -82,7 +82,7 @@ class McpCalls:
 
 
 def qualified(server: object, tool: object) -> str:
-    """The name of a tool as Claude Code writes it, which is how calls of all agents are stored.
+    """Return the name of a tool as Claude Code writes it, which is how calls of all agents are stored.
 
     >>> qualified("search", "find")
     'mcp__search__find'
@@ -91,7 +91,7 @@ def qualified(server: object, tool: object) -> str:
 
 
 def message_of(content: Any) -> str:
-    """The text of a tool result: text or a list of parts."""
+    """Return the text of a tool result: text or a list of parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []

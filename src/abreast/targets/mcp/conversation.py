@@ -50,7 +50,7 @@ class Conversation:
         return about
 
     async def list_tools(self) -> list[Mapping[str, Any]]:
-        """The tools of all pages."""
+        """Return the tools of the server, from all pages of its list."""
         tools: list[Mapping[str, Any]] = []
         cursors: list[Any] = []
         for _ in range(MOST_PAGES):
@@ -64,7 +64,7 @@ class Conversation:
             if cursor in cursors or len(tools) > MOST_TOOLS:
                 break
             cursors.append(cursor)
-        raise McpError("lists tools without end", BROKEN)
+        raise McpError("its list of tools never ends", BROKEN)
 
     async def _ask(self, method: str, params: Message) -> Message:
         self.method = method
@@ -102,7 +102,7 @@ class Conversation:
 
 
 def parse_messages(content: str | bytes) -> list[Message] | None:
-    """The JSON-RPC messages in a text, or None if it is something else."""
+    """Return the JSON-RPC messages in a text, or None if it is something else."""
     value = parsed(content)
     messages = value if isinstance(value, list) else [value]
     return messages if messages and all(map(protocol.is_message, messages)) else None

@@ -96,7 +96,7 @@ def _declarations(where: str, setting: Any, base: Path) -> Iterator[Server]:
 
 
 def _read_file(where: str, name: str | Path, base: Path) -> tuple[str, Mapping[Any, Any]]:
-    """The servers in a file in Claude's format, and where they are, for messages."""
+    """Return the servers in a file in Claude's format, and where they are, for messages."""
     where = f"{where}: {_quote(str(name))}"
     try:
         file = base / Path(name).expanduser()
@@ -152,18 +152,18 @@ def _parse_server(where: str, name: str, declared: Mapping[Any, Any], base: Path
 
 
 def _kind(where: str, declared: Mapping[Any, Any]) -> Kind:
-    command, url, written = (declared.get(key) for key in ("command", "url", "type"))
+    command, url, transport = (declared.get(key) for key in ("command", "url", "type"))
     if command is not None and url is not None:
         raise BadInput(f"{where} has both a command and a url", "remove one of them")
-    if written is not None and (not isinstance(written, str) or written not in _KINDS):
-        hint = suggestion(written, _KINDS) if isinstance(written, str) else ""
-        raise BadInput(f"{where}.type: unknown transport {_quote(written)}{hint}", "write stdio, http or sse")
-    kind = _KINDS[written] if written is not None else "stdio" if url is None else "http"
+    if transport is not None and (not isinstance(transport, str) or transport not in _KINDS):
+        hint = suggestion(transport, _KINDS) if isinstance(transport, str) else ""
+        raise BadInput(f"{where}.type: unknown transport {_quote(transport)}{hint}", "write stdio, http or sse")
+    kind = _KINDS[transport] if transport is not None else "stdio" if url is None else "http"
     if (command if kind == "stdio" else url) is None:
         required = "command" if kind == "stdio" else "url"
-        if written is None:
+        if transport is None:
             raise BadInput(f"{where} has no command and no url", f"write {_EXAMPLE}")
-        raise BadInput(f"{where} has the type {written} and no {required}", f"write {required}:, or another type")
+        raise BadInput(f"{where} has the type {transport} and no {required}", f"write {required}:, or another type")
     return kind
 
 

@@ -26,7 +26,7 @@ LARGEST_SOURCE = 5_000_000  # bytes
 
 
 def sites_of(program: Path | None) -> tuple[Path, ...]:
-    """The site-packages of an interpreter, or of the environment of a script."""
+    """Return the site-packages of an interpreter, or of the environment of a script."""
     if program is None:
         return ()
     library = program.absolute().parent.parent / "lib"
@@ -85,7 +85,7 @@ class Imports:
 
 
 def editable_folders(site: Path) -> Iterator[Path]:
-    """Folders of editable installs: in `.pth` files, or in a finder of setuptools."""
+    """Yield folders of editable installs: in `.pth` files, or in a finder of setuptools."""
     for file in sorted(site.glob("*.pth")):
         for line in _lines(file):
             if line and not line.startswith(("#", "import ", "import\t")) and (site / line).is_dir():
@@ -113,14 +113,14 @@ def _finder_folders(text: str) -> list[str]:
 
 
 def read_records(site: Path) -> Iterator[tuple[Path, bytes]]:
-    """The lists of the files of all installed packages."""
+    """Yield the lists of the files of all installed packages."""
     for record in sorted(site.glob("*.dist-info/RECORD")):
         with contextlib.suppress(OSError):
             yield record, b"\n" + record.read_bytes()
 
 
 def package_version(records: Iterable[tuple[Path, bytes]], module: str) -> str:
-    """The name and version of the package of a module, and its files if it was installed from a folder."""
+    """Return the name and version of the package of a module, and its files if it was installed from a folder."""
     folder, file = f"\n{module}/".encode(), f"\n{module}.".encode()
     for record, content in records:
         if folder in content or file in content:
@@ -133,7 +133,7 @@ def package_version(records: Iterable[tuple[Path, bytes]], module: str) -> str:
 
 LARGEST = 500_000_000  # bytes; of a larger file only the size counts
 
-# Programs that run others: only what they run counts.
+# Programs that run others: only the programs that they run count.
 _RUNNERS = re.compile(
     r"(python|pypy|node|ruby|perl|php)[\d.]*|npx|npm|pnpm|yarn|bunx?|deno|uvx?|pipx|docker|podman|java|dotnet|go|cargo"
     r"|env|bash|sh|zsh|dash|timeout|nice"
@@ -142,7 +142,7 @@ _FETCHERS = {"npx", "uvx", "bunx", "pipx"}  # what they run comes from a registr
 
 
 def version(servers: Iterable[Server], base: Path) -> str:
-    """A digest of the declarations as written, and of the files on this machine that they start."""
+    """Return a digest of the declarations as written, and of the files on this machine that they start."""
     digests = []
     for server in sorted(servers, key=lambda server: server.name):
         declared = replace(server, base="", env=dict(server.env), headers=dict(server.headers))
@@ -151,7 +151,7 @@ def version(servers: Iterable[Server], base: Path) -> str:
 
 
 def _executed_content(server: Server, base: Path) -> Iterator[str]:
-    """Digests of what is executed. Paths do not count, so that folders may be moved."""
+    """Yield digests of the executed files. Paths do not count, so that folders may be moved."""
     words = [_expand(word) for word in server.command]
     cwd = Path(base, _expand(server.cwd or "")).expanduser()
     program = _program(locate(words[0], str(base), str(cwd), first=True), cwd, server)
@@ -190,7 +190,7 @@ def _program(word: str, cwd: Path, server: Server) -> Path | None:
 
 
 def _executable(program: Path) -> Iterator[str]:
-    """The content of a program, and the imports of a Python script, since installed commands are short."""
+    """Yield the content of a program, and the imports of a Python script, since installed commands are short."""
     try:
         with program.open("rb") as content:
             head = content.read(300)
@@ -204,7 +204,7 @@ def _executable(program: Path) -> Iterator[str]:
 
 
 def _files_in(words: Iterable[str], cwd: Path, base: Path) -> tuple[list[Path], list[Path]]:
-    """The files in arguments, also after `=` and in folders among the arguments; and those folders."""
+    """Return the files in arguments, also after `=` and in folders among the arguments; and those folders."""
     parts = [part for word in words for part in dict.fromkeys((word, word.partition("=")[2])) if part]
     folders = list(dict.fromkeys([cwd, *(cwd / part for part in parts if _check(Path.is_dir, cwd / part)), base]))
     files = []

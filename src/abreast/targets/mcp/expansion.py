@@ -11,7 +11,7 @@ from typing import Any
 
 from abreast.targets.mcp.declaration import REFERENCE, Server, Variables
 
-VALUE = "ABREAST_MCP_VALUE_"  # and a number: a variable of the CLI, whose value is not written to a file
+VALUE = "ABREAST_MCP_VALUE_"  # prefix of the CLI's variables for values that must not be written to a file
 # Claude's format has no working directory, so this starts servers that need one.
 _IN_FOLDER = "import os,sys; os.chdir(sys.argv[1]); os.execvp(sys.argv[2], sys.argv[2:])"
 
@@ -42,7 +42,7 @@ def expand(server: Server) -> ExpandedServer:
 
 
 def locate(word: str, base: str, cwd: str | None, first: bool) -> str:
-    """A word of a command, or the file next to the spec that it names: a server may start in another folder."""
+    """Return a word of a command; a file next to the spec as its full path, since a server may start elsewhere."""
     try:
         path = Path(word).expanduser() if word.startswith("~/") else Path(word)
         looks_like_a_file = os.sep in word or (not first and bool(path.suffix))

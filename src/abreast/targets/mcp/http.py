@@ -48,7 +48,7 @@ async def http_channel(server: Server, ready: ExpandedServer) -> AsyncIterator[H
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy in the environment. `trust_env` of aiohttp would also send passwords of ~/.netrc."""
+    """Return the proxy in the environment. `trust_env` of aiohttp would also send passwords of ~/.netrc."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
@@ -167,7 +167,7 @@ class HttpChannel:
             async for chunk in response.content.iter_any():
                 self._size += len(chunk)
                 if self._size > MOST_INPUT:
-                    raise McpError("sends without end", BROKEN)
+                    raise McpError("never stops sending", BROKEN)
                 yield chunk
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise McpError(f"the connection broke: {type(error).__name__}", CHECK_LOGS) from error
@@ -190,7 +190,7 @@ class HttpChannel:
                 self._received.put_nowait(message)
 
     async def _events(self, response: aiohttp.ClientResponse, expects_answer: bool) -> AsyncIterator[tuple[str, str]]:
-        """The events of a stream. If it `expects_answer` and ends without one, it is broken."""
+        """Yield the events of a stream. If it `expects_answer` and ends without one, it is broken."""
         events, answered = Events(), False
         async with response:
             async for chunk in self._chunks(response):

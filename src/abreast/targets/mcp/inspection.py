@@ -1,4 +1,4 @@
-"""Start or reach servers, to see whether they work and which tools they offer."""
+"""Start or reach servers to check that they work, and list their tools."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The tools of a server, or what is wrong with it and how to fix it."""
+    """The tools of a server, or its problem and the fix."""
 
     server: str
     tools: tuple[Tool, ...] = ()

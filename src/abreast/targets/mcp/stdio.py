@@ -20,10 +20,10 @@ from abreast.targets.mcp.text import error_line, first_line
 from abreast.targets.processes import orphans
 
 MARK = "ABREAST_MCP"
-EXIT_S = 1.0  # for a process to exit by itself when its input ends
+EXIT_S = 1.0  # time for a process to exit by itself when its input ends
 LONGEST_LINE = 16_000_000  # bytes
 MOST_OUTPUT = 64_000_000
-MOST_NOISE = 1_000_000  # bytes that are not messages
+MOST_NOISE = 1_000_000  # bytes of lines that are not messages
 STDERR_TAIL = 8_000
 _CHUNK = 65_536
 _POLL_S = 0.1
@@ -36,7 +36,7 @@ async def stdio_channel(ready: ExpandedServer, cwd: Path, marks: Mapping[str, st
     mark = uuid.uuid4().hex
     process = await _start(ready, Path(ready.cwd) if ready.cwd is not None else cwd, {**marks, MARK: mark})
     channel = StdioChannel(process)
-    grace_s = 0.0  # if this is cancelled, nothing is waited for
+    grace_s = 0.0  # if this is cancelled, do not wait for the exit
     try:
         yield channel
         grace_s = EXIT_S
@@ -116,7 +116,7 @@ class StdioChannel:
         self._received: deque[Message] = deque()
         self._size = self._noise_size = 0
         self._first_noise = ""  # the first line that is not a message
-        self._has_spoken = False  # sent a message
+        self._has_spoken = False  # whether it has sent a message
         self._stderr = bytearray()
         self._stderr_reader = asyncio.create_task(self._read_stderr())
 
@@ -154,7 +154,7 @@ class StdioChannel:
     async def _read(self) -> None:
         chunk = await self._chunk()
         if not chunk:
-            raise await self._ended()
+            raise await self._exit_error()
         self._size += len(chunk)
         *lines, rest = chunk.split(b"\n")
         for line in lines:
@@ -190,12 +190,12 @@ class StdioChannel:
 
     def _not_mcp(self) -> McpError:
         if self._has_spoken:
-            return McpError("prints without end", BROKEN)
+            return McpError("never stops printing", BROKEN)
         fix = "check that the command starts the server; some need a word such as mcp or --stdio"
         return McpError(f'does not speak MCP: its first output was "{self._first_noise}"', fix)
 
-    async def _ended(self) -> McpError:
-        """The error of a process whose output has ended."""
+    async def _exit_error(self) -> McpError:
+        """Return the error of a process whose output has ended."""
         if self._buffer:
             self._receive_line(bytes(self._buffer))
         with contextlib.suppress(TimeoutError):

@@ -22,7 +22,7 @@ def plain_text(text: str, most: int) -> str:
 
 
 def first_line(text: str, most: int = LONGEST_LINE) -> str:
-    r"""The first line that is not empty, shortened.
+    r"""Return the first line that is not empty, shortened.
 
     >>> first_line("\n  one\ttwo \nthree"), first_line("x" * 9, 5)
     ('one two', 'xxxx…')
@@ -33,7 +33,7 @@ def first_line(text: str, most: int = LONGEST_LINE) -> str:
 
 
 def error_line(text: str) -> str:
-    r"""The last line with an error; without one the last line.
+    r"""Return the last line with an error; without one the last line.
 
     >>> error_line("Traceback\n  File x\nKeyError: 'a'\n")
     "KeyError: 'a'"

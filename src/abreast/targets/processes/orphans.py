@@ -57,7 +57,7 @@ def find(marks: Iterable[str], variable: str = MARK) -> list[psutil.Process]:
     import psutil
 
     for pid in pids:
-        with contextlib.suppress(psutil.Error, OSError):  # ended, or another user's
+        with contextlib.suppress(psutil.Error, OSError):  # it has ended, or belongs to another user
             process = psutil.Process(pid)
             if process.environ().get(variable) in marks and not _is_resource_tracker(process):
                 processes.append(process)
@@ -73,7 +73,7 @@ def _candidate_pids(marks: Collection[str], variable: str) -> Iterator[int]:
         return
     settings = [f"{variable}={mark}".encode() for mark in marks]
     for file in folder.glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # ended, or another user's
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
             content = file.read_bytes()
             if any(setting in content for setting in settings):
                 yield int(file.parent.name)
@@ -102,7 +102,7 @@ def _limit(process: psutil.Process) -> int:
 
     try:
         return int(process.rlimit(RLIMIT_LOCKS)[1])
-    except (psutil.Error, OSError):  # ended, or another user's
+    except (psutil.Error, OSError):  # it has ended, or belongs to another user
         return -1
 
 

@@ -1,4 +1,4 @@
-"""Run the programs of agents: one process tree per trial, its output in files, its end certain.
+"""Run the programs of agents: one process tree per trial, its output in files, and no process left at its end.
 
 A program may print endlessly, leave children behind, or never end. Its output goes to files; when it ends or is ended,
 so does everything that it started.
@@ -27,8 +27,8 @@ from abreast.targets.processes.process_usage import SAMPLER
 
 CHUNK = 65_536
 RAW_SIZE = 2_000_000  # bytes of output stored with the answer
-MAX_LINE_BYTES = 32_000_000  # of a longer line, only the file has the rest
-DRAIN_S = 0.5  # to read the rest of the pipe after a program has ended
+MAX_LINE_BYTES = 32_000_000  # the rest of a longer line is only in the file
+DRAIN_S = 0.5  # time to read the rest of the pipe after a program has ended
 
 LineHandler = Callable[[bytes], bool]
 """Called with each line that the program prints; returns True to end the program."""
@@ -53,7 +53,7 @@ class ProcessResult:
 
     @property
     def description(self) -> str:
-        """`exit code 3`, `killed by SIGKILL`."""
+        """A phrase such as `exit code 3` or `killed by SIGKILL`."""
         if self.code >= 0:
             return f"exit code {self.code}"
         with contextlib.suppress(ValueError):
@@ -145,7 +145,7 @@ def open_output(path: Path) -> IO[bytes]:
 
 
 def _read_ends(path: Path, head: int, end: int) -> tuple[str, str, int]:
-    """The first and last bytes of a file as text, and its size; a short file is entirely in the second text."""
+    """Return the first and last bytes of a file as text, and its size; a short file is entirely in the second text."""
     try:
         with open_output(path) as file:
             size = os.fstat(file.fileno()).st_size
@@ -168,7 +168,7 @@ def tail(path: Path, max_bytes: int = 4_000) -> str:
 
 
 def content(path: Path, max_bytes: int = RAW_SIZE) -> str:
-    """A file as text; only the beginning and the end of a very large one."""
+    """Return a file as text; only the beginning and the end of a very large one."""
     head, end, size = _read_ends(path, max_bytes - max_bytes // 2, max_bytes // 2)
     if size <= max_bytes:
         return end
@@ -231,8 +231,8 @@ class _LineReader:
         self._is_stopped = False
 
     async def until_it_ends(self, ending: asyncio.Future[Any]) -> bool:
-        """Wait until the program closes its output or ends; return whether it is to be ended. Children that keep the
-        pipe open are not waited for."""
+        """Wait until the program closes its output or ends, but not for children that keep the pipe open. Return
+        whether to end the program."""
         os.set_blocking(self._pipe.fileno(), False)
         self._loop.add_reader(self._pipe.fileno(), self._read)
         while not self._over.is_set():

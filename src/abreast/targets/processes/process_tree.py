@@ -29,9 +29,9 @@ from abreast.targets.base import Workers
 from abreast.targets.processes import orphans, supervisor
 
 TRIAL = "ABREAST_TRIAL"  # environment variable with the mark of a trial
-START_S = 60  # for a new supervisor to answer
-KILL_S = 1.5  # for a supervisor to end a tree before it is killed itself
-CLOSE_S = 2.5  # for the launcher to exit before it is killed
+START_S = 60  # time for a new supervisor to answer
+KILL_S = 1.5  # time for a supervisor to end a tree before it is killed itself
+CLOSE_S = 2.5  # time for the launcher to exit before it is killed
 Containment = Literal["subreaper", "group"]
 
 
@@ -66,11 +66,11 @@ class ProcessTree(ABC):
 
     @abstractmethod
     async def root(self) -> int:
-        """The process id of the program, or of its supervisor (0 if that died). Call it after `wait`."""
+        """Return the process id of the program, or of its supervisor (0 if that died). Call it after `wait`."""
 
     @abstractmethod
     def wait(self, workers: Workers) -> asyncio.Future[Exit]:
-        """A new future for the end of the whole tree. It raises OSError if the program could not be started."""
+        """Return a new future for the end of the whole tree. It raises OSError if the program could not be started."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -121,10 +121,10 @@ class SupervisedTree(ProcessTree):
     def __init__(self, supervisor: SupervisorHandle, launch: Launch) -> None:
         self._supervisor, self._launch = supervisor, launch
         self._loop: asyncio.AbstractEventLoop | None = None  # reads the channel
-        self._future: asyncio.Future[Exit] | None = None  # of the last call of `wait`
+        self._future: asyncio.Future[Exit] | None = None  # from the last call of `wait`
         self._outcome: Exit | Exception | None = None
         self._answered = asyncio.Event()  # set by a new supervisor
-        self._is_reusable = True  # the supervisor, by the next program
+        self._is_reusable = True  # the next program may use the supervisor
 
     async def root(self) -> int:
         for _ in range(START_S):
@@ -296,17 +296,17 @@ class Launcher:
             if self._idle:
                 self._busy += 1
                 return self._idle.pop(), False
-            ours, theirs = socket.socketpair()
-            with theirs:
+            own_end, child_end = socket.socketpair()
+            with child_end:
                 try:
-                    self._fork(theirs)
+                    self._fork(child_end)
                 except OSError:  # the launcher was killed, or just closed
                     self._close()
                     self._open()
-                    self._fork(theirs)
-            ours.setblocking(False)
+                    self._fork(child_end)
+            own_end.setblocking(False)
             self._busy += 1
-            return SupervisorHandle(ours), True
+            return SupervisorHandle(own_end), True
 
     def _fork(self, channel: socket.socket) -> None:
         if self._control is None or self._process is None:
@@ -315,12 +315,12 @@ class Launcher:
         socket.send_fds(self._control, [supervisor.FORK], [channel.fileno()])
 
     def _open(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(START_S)
-        with theirs:
+        own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end.settimeout(START_S)
+        with child_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, str(theirs.fileno()), str(self._number)],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-I", "-S", supervisor.__file__, str(child_end.fileno()), str(self._number)],
+                pass_fds=[child_end.fileno()],
                 cwd="/",
                 env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
                 stdin=subprocess.DEVNULL,
@@ -328,9 +328,9 @@ class Launcher:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        self._control = ours
+        self._control = own_end
         try:
-            self._is_available = ours.recv(1) == supervisor.READY
+            self._is_available = own_end.recv(1) == supervisor.READY
         except OSError:
             self._is_available = False
         if not self._is_available:
@@ -359,7 +359,7 @@ class Launcher:
 
 
 def _send(handle: SupervisorHandle, request: bytes, streams: Sequence[int]) -> None:
-    """Tell a supervisor to start a program. Raises OSError if the supervisor was killed."""
+    """Ask a supervisor to start a program. Raises OSError if the supervisor was killed."""
     if handle.pid:
         os.kill(handle.pid, signal.SIGCONT)  # an agent may have stopped it
     message = supervisor.LENGTH.pack(len(request)) + request

@@ -63,7 +63,7 @@ class ProcessSampler:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watched: dict[int, ProgramUsage] = {}
-        self._cpu_s: dict[int, float] = {}  # by program, at the last sample
+        self._cpu_s: dict[int, float] = {}  # CPU time by program at the last sample
         self._sampled_at = 0.0
 
     def watch(self, pid: int, is_supervised: bool = False) -> ProgramUsage:
@@ -94,8 +94,8 @@ class ProcessSampler:
 
 
 def _sample_programs(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _ProgramSample], tuple[int, float]]:
-    """The programs below this process, by the id of their first process, and total memory and CPU. A program is one
-    that is watched, or else a child of this process without watched programs below it."""
+    """Return the programs below this process, by the id of their first process, and total memory and CPU. A program is
+    one that is watched, or else a child of this process without watched programs below it."""
     own = os.getpid()
     supervisors = {pid for pid, usage in watched.items() if usage.is_supervised}
     programs: dict[int, _ProgramSample] = {}
@@ -120,7 +120,7 @@ def _sample_programs(watched: dict[int, ProgramUsage]) -> tuple[dict[int, _Progr
 
 
 def _descendants_by_children(pid: int) -> Iterator[ProcessInfo]:
-    """All processes below one, parents first."""
+    """Yield all processes below one, parents first."""
     pending = [(child, pid) for child in _children(pid, threads=2)]
     visited = {pid}
     while pending:
@@ -152,7 +152,7 @@ _descendants: Callable[[int], Iterator[ProcessInfo]] = (
 
 
 def _children(pid: int, threads: int) -> Iterator[int]:
-    """The children of a process, which Linux lists by the thread that started them."""
+    """Yield the children of a process, which Linux lists by the thread that started them."""
     try:
         tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many a second
     except OSError:
@@ -162,7 +162,7 @@ def _children(pid: int, threads: int) -> Iterator[int]:
 
 
 def _peak(process: ProcessInfo) -> int:
-    """The peak memory of a process, where Linux records it; else its current memory."""
+    """Return the peak memory of a process, where Linux records it; else its current memory."""
     match = _PEAK.search(_read(f"/proc/{process.pid}/status"))
     return int(match[1]) * 1024 if match else process.memory
 
@@ -179,7 +179,7 @@ SAMPLER = ProcessSampler()
 
 
 def memory_kills(path: Path = MEMORY_KILLS) -> int | None:
-    """How many processes the system has killed because memory was short; None if unknown."""
+    """Return the system's count of processes killed because memory was short; None if unknown."""
     try:
         match = re.search(rb"^oom_kill (\d+)$", path.read_bytes(), re.M)
     except OSError:
@@ -191,7 +191,7 @@ _recent_kills: tuple[float, int | None] = float("-inf"), None
 
 
 def recent_memory_kills() -> int | None:
-    """`memory_kills`, cached for a second because it is slow."""
+    """Return `memory_kills()`, cached for a second because it is slow."""
     global _recent_kills
     now = time.monotonic()
     if now - _recent_kills[0] > 1.0:

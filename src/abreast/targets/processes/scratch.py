@@ -24,7 +24,7 @@ class ScratchFolders:
         self._spares: list[Path] = []
 
     def take(self) -> Path:
-        """A folder that contains an empty folder `tmp`, at a path that no trial has used."""
+        """Return a folder that contains an empty folder `tmp`, at a path that no trial has used."""
         while spare := self._pop_spare():
             if _empty_folder(spare):
                 return rename_folder(spare)
@@ -64,8 +64,8 @@ def _remove(folder: Path) -> None:
 
 
 def _empty_folder(folder: Path) -> bool:
-    """Remove everything except the empty folder `tmp`; return whether that worked. Files are not truncated instead:
-    Linux would write what follows to the disk at once, and wait for it."""
+    """Remove everything except the empty folder `tmp`; return whether that worked. Files are removed, not truncated:
+    Linux writes what follows a truncation to the disk at once, and waits for it."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 - at every trial
         if TEMPORARY not in names:

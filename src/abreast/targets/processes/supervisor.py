@@ -34,17 +34,17 @@ ENDED = struct.Struct("=iidQ?")
 
 _CHUNK = 65_536  # most requests are smaller
 
-_KILL_TIMEOUT_S = 1.0  # for processes that cannot be killed: another user's, or waiting for a broken disk
-_PAUSE_S = 0.0005  # between two rounds of killing
-_GRACE_S = 1.0  # for supervisors to exit by themselves
+_KILL_TIMEOUT_S = 1.0  # wait for processes that cannot be killed: another user's, or blocked by a broken disk
+_PAUSE_S = 0.0005  # pause between two rounds of killing
+_GRACE_S = 1.0  # time for supervisors to exit by themselves
 _PR_SET_CHILD_SUBREAPER = 36
 RLIMIT_LOCKS = 10  # Linux has ignored it since 2.4.25, and children inherit it
-LIMIT_BITS = 24  # of a limit, for the process id of a supervisor
+LIMIT_BITS = 24  # bits of a limit that hold the process id of a supervisor
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def limit_of(driver: int, pid: int) -> int:
-    """The limit that marks a supervisor and its descendants; `driver` is a random number of the driver."""
+    """Return the limit that marks a supervisor and its descendants; `driver` is a random number of the driver."""
     return driver << LIMIT_BITS | pid
 
 
@@ -111,7 +111,7 @@ class Children:
 
 def _kill(pid: int) -> None:
     """Kill a child with its process group. The kernel does so in one step: no fork escapes."""
-    with contextlib.suppress(OSError):  # ended, or another user's
+    with contextlib.suppress(OSError):  # it has ended, or belongs to another user
         group = os.getpgid(pid)
         if group == os.getpgrp():
             os.kill(pid, signal.SIGKILL)
@@ -141,7 +141,7 @@ def launch(control: socket.socket, driver: int) -> None:
         if not pid:
             control.close()
             _set_limit(limit_of(driver, os.getpid()))
-            os.set_inheritable(descriptors[0], False)  # or the driver would not notice the end of this process
+            os.set_inheritable(descriptors[0], False)  # otherwise the driver would not notice the end of this process
             supervise(socket.socket(fileno=descriptors[0]))
             os._exit(0)
         supervisors.add(pid)
@@ -163,8 +163,8 @@ def supervise(channel: socket.socket) -> None:
 
 
 def _serve(channel: socket.socket, children: Children) -> bool:
-    """Run the program of the next request and report how it ended once all its processes have. False if the channel was
-    closed, or if a process cannot be ended."""
+    """Run the program of the next request; report its exit once all its processes have ended. Return False if the
+    channel was closed, or if a process cannot be ended."""
     request, streams = _receive(channel)
     if not request:
         return False
@@ -233,7 +233,7 @@ def _spawn(argv: list[bytes], cwd: bytes, environment: dict[bytes, bytes], strea
 
 
 def _find(program: bytes, environment: dict[bytes, bytes]) -> bytes:
-    """The file of a program, searched on the PATH of its own environment if it has no folder."""
+    """Return the file of a program, searched on the PATH of its own environment if it has no folder."""
     if b"/" in program:
         return program
     for folder in environment.get(b"PATH", os.fsencode(os.defpath)).split(b":"):

@@ -1,6 +1,6 @@
 """Workspaces: each agent trial works in its own folder, created for it and removed afterwards.
 
-A variant's `workspace:` says what a trial starts from: `empty`, `{copy: FOLDER}`, or `{git: FOLDER_OR_URL, commit:
+A variant's `workspace:` sets the start of a trial: `empty`, `{copy: FOLDER}`, or `{git: FOLDER_OR_URL, commit:
 REVISION}`, optionally with `after: CASE`, the state that the trial of another case left. The start is prepared once per
 run and copied for each trial. A checkout contains the commit and its ancestors only: no other branches, remotes, reflog
 or later objects, so the solution cannot be found in it. Copies of folders omit stores and sockets.

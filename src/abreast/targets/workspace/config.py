@@ -31,13 +31,13 @@ class WorkspaceConfig:
     git: str | None = None
     commit: str = "HEAD"
     template: jinja2.Template | None = None
-    without: tuple[str, ...] = ()  # paths that trials do not get
+    without: tuple[str, ...] = ()  # paths to hide from trials
     after: str | None = None  # the case whose final state a trial starts from: a template over the input
     after_template: jinja2.Template | None = None
     setup: tuple[str, ...] = ()  # the command that installs what trials need
 
     def previous_case(self, case: Case) -> str:
-        """The id of the case that this one continues; empty if there is none."""
+        """Return the id of the case that this one continues; empty if there is none."""
         if self.after_template is None:
             return ""
         try:

@@ -116,7 +116,7 @@ def is_dependency_file(path: str) -> bool:
 
 
 def environment_key(command: Sequence[str], dependencies: str) -> str:
-    """A digest of what an environment depends on: the command, the dependency files, and the machine."""
+    """Return a digest of what an environment depends on: the command, the dependency files, and the machine."""
     programs = [shutil.which(name) or "" for name in (command[0], "python3", "node")]
     resolved = [str(Path(program).resolve()) if program else "" for program in programs]
     machine = (platform.system(), platform.machine(), platform.release() if sys.platform == "darwin" else "")
@@ -131,7 +131,7 @@ def _file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
-_failures: dict[str, str] = {}  # by key: setups that this process does not retry
+_failures: dict[str, str] = {}  # failed setups by key, which this process does not retry
 
 
 def set_up(key: str, command: Sequence[str], fill: Callable[[Path], None]) -> Environment:

@@ -26,7 +26,7 @@ from abreast.store.report_ledger import LEDGER
 from abreast.store.user_state.drivers import root
 
 MAX_ENTRIES = 20_000  # files and folders; a larger folder is not observed
-MAX_UNWATCHED_ENTRIES = 2_000  # where every trial scans it
+MAX_UNWATCHED_ENTRIES = 2_000  # the limit where every trial has to scan the folder
 MAX_LISTED = 20  # files named per trial
 _SKIPPED_FOLDERS = frozenset(("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"))
 _STORE = re.compile(r".*\.(?:db|sqlite3?|journal|duckdb)(?:-wal|-shm|-journal|\.\w+)?")
@@ -52,7 +52,7 @@ class OutsideChanges:
         self.limit = MAX_ENTRIES  # files and folders; a larger folder is not observed
         self._watch: FolderWatch | None = None
         self._first: Entries = {}
-        self._written: dict[str, int] = {}  # changed and new files, and when each was last changed
+        self._changed_files: dict[str, int] = {}  # changed and new files, and when each was last changed
         self._deleted: list[str] = []
         self._own: set[str] = set()
         self._scanned_at = float("-inf")
@@ -72,7 +72,8 @@ class OutsideChanges:
             return self._too_large
 
     def since(self, time_ns: int) -> list[str] | None:
-        """Files created, changed or deleted after a time of the file system's clock; None if no folder is observed."""
+        """Return files created, changed or deleted after a time of the file system's clock; None if no folder is
+        observed."""
         self.begin()
         if not self._folders:
             return None
@@ -84,8 +85,8 @@ class OutsideChanges:
                 is_changed = self._has_events(self._watch)
             if is_changed:
                 self._scan_again()
-            written = [name for name, date in self._written.items() if date >= time_ns]
-            return sorted([*written, *(name for name in self._deleted if _is_folder_changed(name, time_ns))])
+            changed = [name for name, date in self._changed_files.items() if date >= time_ns]
+            return sorted([*changed, *(name for name in self._deleted if _is_folder_changed(name, time_ns))])
 
     def _has_events(self, watch: FolderWatch) -> bool:
         events = set(watch.read())
@@ -100,7 +101,7 @@ class OutsideChanges:
         for folder in self._folders or ():
             entries |= self._scan(folder)
         files = [(name, date) for name, (date, is_folder) in entries.items() if not is_folder]
-        self._written = {name: date for name, date in files if self._first.get(name) != (date, False)}
+        self._changed_files = {name: date for name, date in files if self._first.get(name) != (date, False)}
         self._deleted = [name for name, (_, is_folder) in self._first.items() if not is_folder and name not in entries]
 
     def _scan(self, folder: Path, limit: float = float("inf")) -> Entries:
@@ -133,7 +134,7 @@ class OutsideChanges:
                 self._watch = None
 
     def _find_own(self) -> set[str]:
-        """The files of the store, and those open in this process and others of its job, such as `tee`."""
+        """Return the files of the store, and those open in this process and others of its job, such as `tee`."""
         return {*map(str, self._own_files()), str(root()), *_open_files()}
 
 
@@ -169,7 +170,7 @@ class FolderWatch:
 
 
 def _new_watch() -> FolderWatch | None:
-    """A new watch; None without inotify, or if there are too many instances."""
+    """Return a new watch; None without inotify, or if there are too many instances."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -179,7 +180,7 @@ def _new_watch() -> FolderWatch | None:
 
 
 def _open_files() -> set[str]:
-    """Files open in the processes of this one's group, according to /proc. Agents have their own groups."""
+    """Return files open in the processes of this one's group, according to /proc. Agents have their own groups."""
     group = os.getpgrp()
     paths: set[str] = set()
     with contextlib.suppress(OSError):
@@ -208,7 +209,7 @@ def _is_relevant(folder: str, name: str, own: set[str]) -> bool:
 
 
 def _list_entries(folder: str) -> list[os.DirEntry[str]]:
-    """The entries of a folder; none if it is unreadable or contains reports of a run."""
+    """Return the entries of a folder; none if it is unreadable or contains reports of a run."""
     try:
         with os.scandir(folder) as entries:
             children = list(entries)
@@ -218,7 +219,7 @@ def _list_entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _outermost_folders(folders: Iterable[Path]) -> list[Path]:
-    """Folders that no other contains, without the home folder and its parents, where agents keep settings."""
+    """Return folders that no other contains, without the home folder and its parents, where agents keep settings."""
     home = Path.home().resolve()
     resolved = dict.fromkeys(folder.resolve() for folder in folders)
     outside = [path for path in resolved if not home.is_relative_to(path)]

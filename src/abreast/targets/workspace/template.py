@@ -1,4 +1,4 @@
-"""What trials start from, prepared once for all variants of a run with the same start, and kept while it is used.
+"""Templates: the starts of trials, each prepared once for all variants of a run that share it, and kept while in use.
 
 A snapshot detects whether a copy is unchanged and undoes what a trial changed. It relies on `ctime`: the file system
 sets it at every change of a file or folder, and no program can set it back.
@@ -25,9 +25,9 @@ from abreast.targets.workspace.files.directories import remove_tree
 from abreast.targets.workspace.git.scan import StartRecord, record_start
 
 TICK_S = 0.011  # the coarsest clock of a file system
-_ONE_SCAN = threading.Lock()  # concurrent scans would only take turns at every file
+_ONE_SCAN = threading.Lock()  # concurrent scans would only compete for the GIL
 
-FileLook = tuple[int, int, int]
+FileRecord = tuple[int, int, int]
 """The mode, size and date of a file. Folders have size 0."""
 
 
@@ -36,7 +36,7 @@ class Snapshot:
     """The files and folders below `source`, by folder and name."""
 
     source: bytes
-    folders: dict[bytes, dict[bytes, FileLook]]
+    folders: dict[bytes, dict[bytes, FileRecord]]
     size: int  # bytes of all files
 
     def is_unchanged(self, copy: Path, since: int) -> bool:
@@ -58,65 +58,65 @@ class Snapshot:
         if copy.is_symlink() or _has_attributes(top):
             return False
         copy.chmod(0o700)
-        for folder, looks in self.folders.items():
-            if not self._restore_folder(top, folder, looks, since):
+        for folder, records in self.folders.items():
+            if not self._restore_folder(top, folder, records, since):
                 return False
-        for folder, looks in reversed(self.folders.items()):
-            for name, (mode, _, date) in looks.items():
+        for folder, records in reversed(self.folders.items()):
+            for name, (mode, _, date) in records.items():
                 path = top + folder + b"/" + name
                 if stat.S_ISDIR(mode) and os.lstat(path).st_mtime_ns != date:
                     os.utime(path, ns=(date, date))
-        time.sleep(TICK_S)  # or the next trial would take it for its own change
+        time.sleep(TICK_S)  # or the restoration would count as a change by the next trial
         return True
 
-    def _restore_folder(self, top: bytes, folder: bytes, looks: dict[bytes, FileLook], since: int) -> bool:
+    def _restore_folder(self, top: bytes, folder: bytes, records: dict[bytes, FileRecord], since: int) -> bool:
         with os.scandir(top + folder) as entries:
             present = {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
-        for name in present.keys() - looks.keys():
+        for name in present.keys() - records.keys():
             if not remove_tree(Path(os.fsdecode(top + folder + b"/" + name))):
                 return False
-        for name, look in looks.items():
+        for name, record in records.items():
             path, status = top + folder + b"/" + name, present.get(name)
-            if status is not None and not _is_changed(status, look, since):
-                if stat.S_ISDIR(look[0]) and status.st_ctime_ns >= since and _has_attributes(path):
+            if status is not None and not _is_changed(status, record, since):
+                if stat.S_ISDIR(record[0]) and status.st_ctime_ns >= since and _has_attributes(path):
                     return False
                 continue
             if status is not None and not remove_tree(Path(os.fsdecode(path))):
                 return False
-            _copy_entry(self.source + folder + b"/" + name, path, look)
+            _copy_entry(self.source + folder + b"/" + name, path, record)
         return True
 
 
 def take_snapshot(source: Path) -> Snapshot:
     top, size = os.fsencode(source), 0
-    folders: dict[bytes, dict[bytes, FileLook]] = {}
+    folders: dict[bytes, dict[bytes, FileRecord]] = {}
     pending = [b""]
     while pending:
         folder = pending.pop()
         with os.scandir(top + folder) as entries:
-            looks = {entry.name: _file_look(entry.stat(follow_symlinks=False)) for entry in entries}
-        pending += [folder + b"/" + name for name, (mode, _, _) in looks.items() if stat.S_ISDIR(mode)]
-        size += sum(size for mode, size, _ in looks.values() if stat.S_ISREG(mode))
-        folders[folder] = looks
+            records = {entry.name: _file_record(entry.stat(follow_symlinks=False)) for entry in entries}
+        pending += [folder + b"/" + name for name, (mode, _, _) in records.items() if stat.S_ISDIR(mode)]
+        size += sum(size for mode, size, _ in records.values() if stat.S_ISREG(mode))
+        folders[folder] = records
     return Snapshot(top, folders, size)
 
 
-def _file_look(status: os.stat_result) -> FileLook:
+def _file_record(status: os.stat_result) -> FileRecord:
     return status.st_mode, 0 if stat.S_ISDIR(status.st_mode) else status.st_size, status.st_mtime_ns
 
 
-def _is_changed(status: os.stat_result, look: FileLook, since: int) -> bool:
-    if stat.S_ISDIR(look[0]):  # its entries are compared one by one
-        return status.st_mode != look[0]
-    return status.st_ctime_ns >= since or _file_look(status) != look
+def _is_changed(status: os.stat_result, record: FileRecord, since: int) -> bool:
+    if stat.S_ISDIR(record[0]):  # its entries are compared one by one
+        return status.st_mode != record[0]
+    return status.st_ctime_ns >= since or _file_record(status) != record
 
 
 def _has_attributes(path: bytes) -> bool:
     return bool(hasattr(os, "listxattr") and os.listxattr(path, follow_symlinks=False))
 
 
-def _copy_entry(source: bytes, target: bytes, look: FileLook) -> None:
-    mode, _, date = look
+def _copy_entry(source: bytes, target: bytes, record: FileRecord) -> None:
+    mode, _, date = record
     if stat.S_ISDIR(mode):  # its entries follow
         os.mkdir(target)  # noqa: PTH102 - names of any bytes
         os.chmod(target, stat.S_IMODE(mode))  # noqa: PTH101
@@ -128,7 +128,7 @@ def _copy_entry(source: bytes, target: bytes, look: FileLook) -> None:
 
 
 MAX_IDLE = 8  # unused templates kept: consecutive cases may have different commits
-MAX_SPARE_BYTES = 1_000_000_000  # of all spare copies
+MAX_SPARE_BYTES = 1_000_000_000  # size of all spare copies
 RESTORE_TIMEOUT_S = 1.0  # to wait for a copy to become spare
 
 
@@ -146,10 +146,10 @@ class WorkspaceTemplate:
         self.owners: set[object] = set()
         self.trials = 0
         self.restoring = 0  # copies about to become spares
-        self.used = 0
+        self.last_used = 0
 
     def _prepare(self) -> Path:
-        """Needs the lock."""
+        """Return the folder, filled at the first call. Needs the lock."""
         if self._folder is None:
             folder = directories.new_folder("templates")
             try:
@@ -194,7 +194,7 @@ class WorkspaceTemplate:
             return self._prepare() / "files"
 
     def start(self) -> StartRecord:
-        """The record to compare copies with, created on first use."""
+        """Return the record to compare copies with, created on first use."""
         with self._lock:
             if self._start is None:
                 folder = self._prepare()
@@ -230,11 +230,11 @@ class TemplatePool:
             template = self._templates.setdefault(pool_key, WorkspaceTemplate(fill, is_checkout))
             template.owners.add(owner)
             template.trials += 1
-            template.used = next(self._clock)
+            template.last_used = next(self._clock)
             return template
 
     def take_spare(self, template: WorkspaceTemplate) -> Path | None:
-        """The folder of a finished trial with a restored copy, if any. Waiting for one is quicker than copying."""
+        """Return the folder of a finished trial with a restored copy, if any; waiting for one beats copying."""
         with self._restored:
             self._restored.wait_for(lambda: template.spares or not template.restoring, RESTORE_TIMEOUT_S)
             return template.spares.pop() if template.spares else None
@@ -277,7 +277,7 @@ class TemplatePool:
         """Remove templates without owners, and all but the most recently used of the idle ones."""
         with self._lock:
             idle = [key for key, template in self._templates.items() if not template.trials]
-            idle.sort(key=lambda key: -self._templates[key].used)
+            idle.sort(key=lambda key: -self._templates[key].last_used)
             unused = [key for at, key in enumerate(idle) if at >= MAX_IDLE or not self._templates[key].owners]
             removed = [self._templates.pop(key) for key in unused]
         for template in removed:

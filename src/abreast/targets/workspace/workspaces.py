@@ -50,7 +50,7 @@ class Workspaces:
         self._owner = object()
         self._config = parse_workspace(where, setting, base)
         self._repository = Repository(self._config.git, base) if self._config.git is not None else None
-        self._environment_keys: dict[str, str] = {}  # by commit
+        self._environment_keys: dict[str, str] = {}  # environment keys by commit
         self.has_commits = self._repository is not None
         self.are_empty = self._config.copy is None and not self.has_commits  # at the start of a trial
         self.has_setup = bool(self._config.setup)
@@ -58,7 +58,7 @@ class Workspaces:
 
     @cached_property
     def version(self) -> str:
-        """A digest of what trials start from; of the setting where that is unknown and `problems` explains why."""
+        """A digest of the start of trials; of the setting if the start is unknown, which `problems` explains."""
         version, after, setup = self._start_version(), self._config.after, self._config.setup
         version = version if after is None else compose(version, "after", after)
         return compose(version, "setup", *setup) if setup else version
@@ -152,7 +152,7 @@ class Workspaces:
 
     @_convert_errors()
     def start_size(self, case: Case, value: Any) -> int:
-        """Bytes that a trial of this case starts with, including history. Raises NoWorkspace."""
+        """Return the size of a trial's start in bytes, including history. Raises NoWorkspace."""
         repository, without = self._repository, self._config.without
         if self._config.copy is not None:
             return list_contents(self._config.copy, without).size
@@ -162,7 +162,7 @@ class Workspaces:
         return repository.size(commit, without).bytes + (0 if without else repository.history_size())
 
     def previous_case(self, case: Case) -> str:
-        """The id of the case whose final state this one starts from; empty if it starts from the commit."""
+        """Return the id of the case whose final state this one starts from; empty if it starts from the commit."""
         return self._config.previous_case(case)
 
     @_convert_errors()
@@ -188,7 +188,7 @@ class Workspaces:
         return self._environment_key(self._repository, commit)
 
     def variables(self, folder: Path, base: Mapping[str, str]) -> dict[str, str]:
-        """The environment variables of a program in a workspace: programs installed by `setup:` come first."""
+        """Return the environment variables of a program in a workspace: programs installed by `setup:` come first."""
         return environment_variables(folder, base) if self._config.setup else dict(base)
 
     @contextlib.contextmanager
@@ -239,7 +239,7 @@ class Workspaces:
         return self._start_at(revision)[0]
 
     def _start(self, case: Case, value: Any, state: WorkspaceState | None) -> tuple[Hashable, Fill | None]:
-        """What a trial starts from: its key, and a function that fills a folder with it."""
+        """Return the key of a trial's start, and a function that fills a folder with it (None if it is empty)."""
         folder = self._config.copy
         if folder is not None:
             return ("copy", str(folder), self.version), self._copy
@@ -251,7 +251,7 @@ class Workspaces:
     def _start_at(
         self, revision: str, state: WorkspaceState | None = None, setup_revision: str | None = None
     ) -> tuple[Hashable, Fill]:
-        """A commit, or a `state` on top of it, with the environment of the commit `setup_revision`."""
+        """Return a commit, or a `state` on top of it, with the environment of the commit `setup_revision`."""
         repository = self._repository
         if repository is None:
             raise NoWorkspace(f'workspace: commit "{revision}": the workspace has no repository')
@@ -299,7 +299,7 @@ class Workspaces:
             raise NoWorkspace(f"workspace: {self._config.copy} changed since the run was planned; start it again")
 
     def close(self) -> None:
-        """Remove what was prepared, once the remaining workspaces are removed."""
+        """Remove the prepared folders once the remaining workspaces are removed."""
         TEMPLATES.drop_owner(self._owner)
         if self._repository is not None:
             self._repository.close()
@@ -311,7 +311,7 @@ class Workspace:
     def __init__(self, path: Path, template: WorkspaceTemplate, since: int, base_commit: str | None = None) -> None:
         self.path = path
         self._template = template
-        self.since = since  # when it was handed out, in nanoseconds by the clock of the file system
+        self.since = since  # start of its use, in nanoseconds by the clock of the file system
         self._base_commit = base_commit  # where the chain of trials starts, if the final state is captured
         self._removed = False
         self.is_unchanged = False  # at the last diff
@@ -327,12 +327,12 @@ class Workspace:
         return {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
 
     def final_diff(self, message: str, find_secret: Callable[[bytes], str | None]) -> Diff:
-        """The change, and in a chain of trials the final state, as a commit with this message."""
+        """Return the change, and in a chain of trials the final state, as a commit with this message."""
         base = self._base_commit
         return self.diff(options=None if base is None else StateOptions(base, message, find_secret))
 
     def diff(self, max_bytes: int = MAX_DIFF_BYTES, options: StateOptions | None = None) -> Diff:
-        """The change since the start. Never raises; `problem` says why there is none."""
+        """Return the change since the start. Never raises; `problem` is the reason if there is none."""
         diff = self._measure(max_bytes, options)
         self.renames = diff.renames
         return diff

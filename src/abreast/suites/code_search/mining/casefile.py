@@ -13,7 +13,7 @@ from abreast.suites.code_search.mining.proposal import KnownCases
 
 MINED = f"mined{SUFFIX}"
 REJECTED = "// rejected: "
-MOST_BYTES = 20_000_000  # of a neighbouring file; larger ones are not case files
+MOST_BYTES = 20_000_000  # size limit of neighbouring files; larger ones are not case files
 _FIX = "use another file: --output FILE"
 
 

@@ -12,7 +12,7 @@ from abreast.suites.code_search.mining.repository import CodeRepository
 
 EASY, MEDIUM = 0.8, 0.3  # minimum F1 of easy and medium cases
 MOST_HITS = 200  # lines that the agent reads
-FILES_OF_COMMIT = 3  # named for a commit message
+FILES_OF_COMMIT = 3  # files in an answer about a commit message
 
 _BACKTICKS = re.compile(r"`([^`\s]+)`")
 _QUOTED = re.compile(r'"([^"]+)"')
@@ -71,14 +71,14 @@ def answer(repository: CodeRepository, question: str) -> dict[str, Any]:
     else:
         hits = [hit for hit in hits if hit not in defining and not _IMPORTS.match(hit[2])]
     if question.startswith("Which tests"):
-        hits = [hit for hit in hits if "test" in f"{hit[0]} {_enclosing(repository, hit, None)}".lower()]
+        hits = [hit for hit in hits if "test" in f"{hit[0]} {_find_enclosing(repository, hit, None)}".lower()]
     return _make_answer(repository, question, hits, names[-1] if is_definition else None)
 
 
 def _make_answer(repository: CodeRepository, question: str, hits: list[Hit], name: str | None) -> dict[str, Any]:
     result: dict[str, Any] = {"files": sorted({path for path, _, _ in hits})}
     if re.search(r"\bnames?\b", question):
-        symbols = [_enclosing(repository, hit, name) for hit in hits]
+        symbols = [_find_enclosing(repository, hit, name) for hit in hits]
         result["symbols"] = sorted({symbol for symbol in symbols if symbol})
     if re.search(r"\blines?\b", question):
         result["lines"] = {path: sorted({line for file, line, _ in hits if file == path}) for path in result["files"]}
@@ -128,7 +128,7 @@ def _scope(text: str) -> str | None:
     return next((match["name"] for pattern in _SCOPES if (match := pattern.match(text))), None)
 
 
-def _enclosing(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
+def _find_enclosing(repository: CodeRepository, hit: Hit, name: str | None) -> str | None:
     """Return the enclosing definition by indentation, with `name` as a member of it."""
     path, number, text = hit
     own = _scope(text)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from abreast.languages import SymbolDefinition
 from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
-MOST_FILES = 40  # with a name; more common names are skipped
+MOST_FILES = 40  # files with a name; more common names are skipped
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class NameIndex:
     def __init__(self, repository: CodeRepository, names: Iterable[str]) -> None:
         self.repository = repository
         self.files_with = repository.files_with(names)
-        self.calls: dict[str, Calls | None] = {}  # by name of a function, a cache
+        self.calls: dict[str, Calls | None] = {}  # cache, by name of a function
         self._definitions: dict[str, tuple[RepositoryFile, SymbolDefinition] | None] = {}
 
     def load(self, names: Iterable[str]) -> None:
@@ -88,7 +88,7 @@ _LONGEST_PARAMETERS = 5_000  # characters between the parentheses of a definitio
 
 
 def definition_lines(name: str, file: RepositoryFile, text: str) -> set[int]:
-    """Return the lines, from 1, that may define a name; rather too many than too few."""
+    """Return the lines, from 1, that may define a name, some of which may not."""
     if file.kind in ("config", "data"):
         return set()
     patterns = _patterns(name, file.language or file.kind)

@@ -15,7 +15,7 @@ from abreast.plan import git
 from abreast.suites.code_search.finding import CASE_FOLDERS
 from abreast.suites.code_search.server.files import Files, regular_files, walk
 
-MOST_BYTES = 1_000_000  # of a file; larger ones are only searched for words
+MOST_BYTES = 1_000_000  # size limit of files to read; larger ones are only searched for words
 LONGEST_LINE = 2_000  # characters; a file with a longer line is generated
 OUTLINES = 500  # kept in memory
 
@@ -37,7 +37,7 @@ _LOCKS = {
     *("pipfile.lock", "go.sum", "composer.lock", "gemfile.lock", "packages.lock.json", "bun.lock", "deno.lock"),
 }
 _PROSE = {".md", ".rst", ".txt", ".adoc", ".markdown", ".org", ".tex"}
-_PROSE_NAMES = {  # of files without a suffix
+_PROSE_NAMES = {  # names of prose files without a suffix
     *("readme", "license", "licence", "copying", "copyright", "notice", "authors", "contributors", "maintainers"),
     *("changelog", "changes", "history", "news", "todo", "install", "credits", "thanks", "version", "codeowners"),
 }
@@ -116,7 +116,7 @@ class CodeRepository:
         return bool(content) and not _GENERATED_HEADER.search(content[:1_000]) and not has_long_lines
 
     def files_with(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Map each name to the files with all its words; to none if a file that is too large to read has them."""
+        """Map each name to the files with all its words; to no files if one of them is too large to read."""
         words_of = {name: frozenset(_WORD.findall(name.encode("utf-8", "surrogatepass"))) for name in names}
         words = frozenset[bytes]().union(*words_of.values())
         by_word: dict[bytes, set[str]] = {word: set() for word in words}

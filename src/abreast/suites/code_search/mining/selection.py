@@ -62,7 +62,7 @@ class _CaseSelection:
         self.proposals: list[Proposal] = []
         self.deferred: list[Proposal] = []
         self._repository = repository
-        self._known = excluded
+        self._existing = excluded
         self._limit = limit
         self._ids: set[str] = set()
         self._prompts = set(excluded.prompts)
@@ -86,12 +86,12 @@ class _CaseSelection:
                 streams.append(stream)
 
     def _is_new(self, proposal: Proposal) -> bool:
-        is_known = proposal.id in self._known.ids or proposal.case["prompt"] in self._prompts
+        is_known = proposal.id in self._existing.ids or proposal.case["prompt"] in self._prompts
         return not is_known and not _reveals(proposal) and is_readable_truth(proposal)
 
     def _add(self, proposal: Proposal) -> None:
         base, number = proposal.id, 2
-        while proposal.id in self._ids or proposal.id in self._known.ids:
+        while proposal.id in self._ids or proposal.id in self._existing.ids:
             proposal.case["id"] = f"{base}-{number}"
             number += 1
         self._ids.add(proposal.id)

@@ -19,7 +19,7 @@ WIDEST = 240  # characters of a line in an answer
 MOST_TEXT = 40_000  # characters of an answer
 _BEFORE = 80  # characters of a long line before the match
 _LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-_SNIFFED = 8_000  # bytes in which a NUL means a binary file
+_SNIFFED = 8_000  # first bytes of a file, in which a NUL means binary
 
 OWN = ".abreast"  # cases with the expected answers: never served
 
@@ -42,7 +42,7 @@ class Files:
         """Return the relative paths of all files but links and those in `OWN`, sorted."""
         if not self.root.is_dir():
             raise ToolError("The folder that this server searches is gone. Use another tool.")
-        paths = set(self._of_git()) or set(walk(self.root, NO_SOURCE, MOST_WALKED))
+        paths = set(self._list_tracked()) or set(walk(self.root, NO_SOURCE, MOST_WALKED))
         return sorted(path for path, _ in regular_files(self.root, paths) if not path.startswith(OWN + "/"))
 
     def chosen(self, path: str | None) -> list[str]:
@@ -53,14 +53,14 @@ class Files:
         inside = self.inside(path)
         chosen = files if inside == "." else [file for file in files if f"{file}/".startswith(f"{inside}/")]
         if not chosen and is_glob(path):
-            chosen = _match_glob(self._from_root(path), files)
+            chosen = _match_glob(self._relative_to_root(path), files)
         if not chosen:
             raise ToolError(f"No file matches path {quote_value(path)}.{_suggest(path, files)}")
         return chosen
 
     def inside(self, text: str) -> str:
         """Resolve a path argument; refuse it if it leads out of the root, also by links."""
-        path = self._from_root(text)
+        path = self._relative_to_root(text)
         try:
             real = (self.root / path).resolve()
         except (OSError, RuntimeError):  # too long, or circular links
@@ -86,7 +86,7 @@ class Files:
         about = _lstat(f"{self.root}/{path}")
         return (about.st_mtime_ns, about.st_size) if about else None
 
-    def _from_root(self, text: str) -> str:
+    def _relative_to_root(self, text: str) -> str:
         """Return a path relative to the root, without following links below the root."""
         if "\0" in text:
             raise ToolError(f"A path cannot have a NUL character. {_EXAMPLE}")
@@ -97,11 +97,11 @@ class Files:
             raise _outside(text)
         return relative
 
-    def _of_git(self) -> list[str]:
+    def _list_tracked(self) -> list[str]:
         """Return tracked files and new ones that are not ignored; none outside of a repository."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         try:
-            done = subprocess.run(
+            completed = subprocess.run(
                 ["git", "-c", "core.fsmonitor=false", "-C", str(self.root), *_LIST_FILES],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -112,7 +112,9 @@ class Files:
             )
         except (OSError, subprocess.TimeoutExpired):
             return []
-        return [os.fsdecode(name) for name in done.stdout.split(b"\0") if name] if done.returncode == 0 else []
+        if completed.returncode != 0:
+            return []
+        return [os.fsdecode(name) for name in completed.stdout.split(b"\0") if name]
 
 
 def walk(root: Path, skipped: Collection[str], most: float) -> Iterator[str]:
@@ -129,7 +131,7 @@ def walk(root: Path, skipped: Collection[str], most: float) -> Iterator[str]:
 
 def regular_files(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield the paths of regular files that are not below a link, with their sizes."""
-    is_real = {"": True}  # by folder
+    is_real = {"": True}  # whether a folder is reached without links
 
     def check(folder: str) -> bool:
         if folder not in is_real:

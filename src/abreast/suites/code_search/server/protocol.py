@@ -136,7 +136,7 @@ def serve(server: McpServer) -> int:
             rest = memoryview(b"" if reply is None else reply + b"\n")
             while rest:
                 rest = rest[os.write(out, rest) :]
-    except BrokenPipeError:  # the client is gone
+    except BrokenPipeError:  # the client has exited
         pass
     return 0
 

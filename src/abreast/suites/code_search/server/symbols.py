@@ -61,17 +61,17 @@ class Symbols:
         index = self._index.read(paths, _could_define(parts[-1]))
         note = ""
         if sites := _exact(index, parts):
-            sites, note = _of_kind(sites, kind)
+            sites, note = _filter_kind(sites, kind)
         else:
             for begins in (True, False):
                 index = self._index.read(paths, _could_define_similar(parts[-1], begins))
-                if sites := _similar(index, parts[-1], begins):
+                if sites := _find_similar(index, parts[-1], begins):
                     break
             else:
                 where = f" in {language}" if language else ""
                 message = f"Nothing{where} is called {quote_value(name)} or similar.{_unread(index.missing)}"
                 return f"{message} Try a part of the name, or search_code."
-            sites, note = _of_kind(sites, kind)[0], f"Nothing is called {quote_value(name)}. Similar names:"
+            sites, note = _filter_kind(sites, kind)[0], f"Nothing is called {quote_value(name)}. Similar names:"
         source = self._source_reader()
         fit = fit_answer(_describe_site(site, source) for site in sites[:limit])
         last = f"[{many(len(sites), 'definition')}{_more(len(fit), len(sites))}{_unread(index.missing)}]"
@@ -195,14 +195,14 @@ def _exact(index: IndexResult, parts: list[str]) -> list[DefinitionSite]:
     return _select(index, lambda item: item.name == parts[-1] and f".{item.qualified}".endswith(ending))
 
 
-def _similar(index: IndexResult, name: str, begins: bool) -> list[DefinitionSite]:
+def _find_similar(index: IndexResult, name: str, begins: bool) -> list[DefinitionSite]:
     """Return names that begin with this one, or contain it, ignoring case; those of the same length first."""
     lower = name.lower()
     sites = _select(index, lambda item: item.name.lower().startswith(lower) if begins else lower in item.name.lower())
     return sorted(sites, key=lambda site: len(site[1].name) > len(name))
 
 
-def _of_kind(sites: list[DefinitionSite], kind: str | None) -> tuple[list[DefinitionSite], str]:
+def _filter_kind(sites: list[DefinitionSite], kind: str | None) -> tuple[list[DefinitionSite], str]:
     """Return the sites of a kind, else all of them with a note."""
     matching = [site for site in sites if kind in (None, site[1].kind)]
     others = ", ".join(dict.fromkeys(definition.kind for _, definition in sites))

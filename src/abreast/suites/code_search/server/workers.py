@@ -60,7 +60,7 @@ def _run(work: Work, writer: Connection, reader: Connection, seconds: float, par
         end_with(parent)
         for number in ending_signals():
             signal.signal(number, signal.SIG_DFL)
-        reader.close()  # else a write would block forever after the parent died
+        reader.close()  # otherwise a write would block forever after the parent's death
         gc.disable()
         limit = int(seconds) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))

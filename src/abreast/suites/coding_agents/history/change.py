@@ -64,7 +64,7 @@ def changed_lines(history: GitHistory, base: str, head: str, paths: list[str]) -
 
 
 def excerpt(history: GitHistory, base: str, head: str, files: list[ChangedFile]) -> str:
-    """The diff of some files with a few lines of context, up to `MOST_SHOWN` characters; cuts are marked."""
+    """Return the diff of some files with a few lines of context, up to `MOST_SHOWN` characters; cuts are marked."""
     parts, omitted, room = list[str](), list[ChangedFile](), MOST_SHOWN
     for file in files:
         if file.lines > MOST_LINES or len(parts) == MOST_PARTS or room <= 0:
@@ -80,7 +80,8 @@ def excerpt(history: GitHistory, base: str, head: str, files: list[ChangedFile])
 
 
 def diff_between(history: GitHistory, base: str, head: str, files: list[ChangedFile]) -> str:
-    """The diff with all lines as context, so that files can be rebuilt; binary and large files are only named."""
+    """Return the diff with all lines as context, so that files can be rebuilt; binary and large files are only
+    named."""
     sizes = (
         _sizes(history, base, [file.before for file in files]),
         _sizes(history, head, [file.after for file in files]),
@@ -100,7 +101,7 @@ def diff_between(history: GitHistory, base: str, head: str, files: list[ChangedF
 
 def _header(file: ChangedFile, size: int) -> str:
     old, new = f"a/{file.before or file.after}", f"b/{file.after or file.before}"
-    old, new = (_quoted(readable(os.fsencode(name))) for name in (old, new))
+    old, new = (_quote(readable(os.fsencode(name))) for name in (old, new))
     before, after = (old if file.before else "/dev/null"), (new if file.after else "/dev/null")
     head = f"diff --git {old} {new}\n--- {before}\n+++ {after}\n"
     if file.binary:
@@ -109,7 +110,7 @@ def _header(file: ChangedFile, size: int) -> str:
     return f"{head}Files {old} and {new} differ, left out for their size: {size:,} bytes, {counts}\n"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     plain = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return name if plain == name else f'"{plain}"'
 

@@ -41,7 +41,7 @@ class Revert:
 
 
 def without_number(subject: str) -> str:
-    """A title without the number behind it.
+    """Return a title without the number behind it.
 
     >>> without_number("Greet people (#12)")
     'Greet people'
@@ -65,7 +65,7 @@ def message_of_series(commits: Sequence[HistoryCommit]) -> Message:
 
 
 def message_of_merge(merge: HistoryCommit) -> Message:
-    """The message of a merge, without a title if that only names branches."""
+    """Return the message of a merge, without a title if that only names branches."""
     body = _CONFLICTS.sub("", merge.body)
     match = _GITHUB.match(merge.subject) or _BITBUCKET.match(merge.subject) or _GITLAB.search(body)
     number = int(match[1]) if match else None
@@ -79,7 +79,7 @@ def message_of_merge(merge: HistoryCommit) -> Message:
 
 
 def merged_branch(merge: HistoryCommit) -> tuple[str, bool]:
-    """The branch that a merge names, if any, and whether git wrote the message rather than a hosting service."""
+    """Return the branch that a merge names, if any, and whether git wrote the message rather than a hosting service."""
     plain, hosted = _PLAIN.match(merge.subject), _GITHUB.match(merge.subject)
     if hosted is not None:
         return hosted[2], False
@@ -89,7 +89,7 @@ def merged_branch(merge: HistoryCommit) -> tuple[str, bool]:
 
 
 def without_remote(branch: str) -> str:
-    """The plain name of a branch.
+    """Return the plain name of a branch.
 
     >>> without_remote("refs/remotes/origin/stable")
     'stable'
@@ -103,7 +103,7 @@ def merge_number(merge: HistoryCommit) -> int | None:
 
 
 def revert_of(message: Message) -> Revert | None:
-    """The change that a pull request with this message reverts; None if it is not a revert.
+    """Return the change that a pull request with this message reverts; None if it is not a revert.
 
     >>> revert_of(Message(13, 'Revert "Greet people (#12)"', "Reverts us/shop#12"))
     Revert(hash=None, number=12, title='Greet people (#12)')

@@ -46,7 +46,7 @@ class GitHistory:
         return history
 
     def git(self, *arguments: str) -> bytes:
-        """The output of a git command, independent of the checkout and of settings that change output."""
+        """Return the output of a git command, independent of the checkout and of settings that change output."""
         try:
             return git_command.run_as_user(
                 *("--git-dir", self._folder, "--bare", "--literal-pathspecs", "-c", "core.quotePath=false"),
@@ -58,7 +58,7 @@ class GitHistory:
             raise BadInput(f"{self.repo}: git {arguments[0]}: {error}", fix) from error
 
     def resolve(self, revision: str) -> str | None:
-        """The hash of a revision; None if there is no such commit."""
+        """Return the hash of a revision; None if there is no such commit."""
         if not revision or revision.startswith("-") or not revision.isprintable():
             return None
         try:
@@ -89,7 +89,7 @@ class GitHistory:
         return output.decode("utf-8", "replace").strip()
 
     def first_parents(self, tip: str) -> Iterator[HistoryCommit]:
-        """The commits of a branch, newest first, read a page at a time."""
+        """Yield the commits of a branch, newest first, read a page at a time."""
         start, page = tip, _FIRST_PAGE
         while start:
             commits = self._log("--first-parent", f"--max-count={page}", start)
@@ -100,7 +100,7 @@ class GitHistory:
         return self._log("--max-count=1", commit)[0]
 
     def between(self, base: str, head: str) -> list[HistoryCommit]:
-        """The first commits from one to another, oldest first, without merges."""
+        """Return up to `_MOST_OF_A_SERIES` commits after `base` up to `head`, oldest first, without merges."""
         return self._log("--reverse", "--topo-order", "--no-merges", f"{base}..{head}")[:_MOST_OF_A_SERIES]
 
     def all_between(self, base: str, head: str) -> list[HistoryCommit]:
@@ -110,7 +110,7 @@ class GitHistory:
         return self.git("rev-list", "--first-parent", tip, "--").decode().split()
 
     def merge_base(self, commit: str, other: str) -> str | None:
-        """The best common ancestor; None if the histories are unrelated."""
+        """Return the best common ancestor; None if the histories are unrelated."""
         try:
             output = git_command.run_as_user("--git-dir", self._folder, "merge-base", commit, other)
         except GitFailed:

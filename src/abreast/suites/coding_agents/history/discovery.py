@@ -43,7 +43,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A commit that is not a task. Up to a colon or semicolon, `reason` is the same for all of its kind."""
+    """A commit that is not a task. `reason` begins with its kind, before any colon or semicolon."""
 
     commit: str
     title: str
@@ -51,7 +51,7 @@ class Exclusion:
 
 
 def pull_requests(repo: Path, last: int, branch: str = "HEAD", commits: Sequence[str] = ()) -> list[PullRequest]:
-    """The last merged pull requests of a branch, oldest first, or those of `commits`, in that order."""
+    """Return the last merged pull requests of a branch, oldest first, or those of `commits`, in that order."""
     return find_pull_requests(GitHistory.open(repo), last, branch, commits)[0]
 
 
@@ -228,7 +228,7 @@ def _resolve(history: GitHistory, revision: str, text: str) -> str:
 
 
 def pull_request_between(history: GitHistory, where: str, commit: str, base: str | None) -> PullRequest:
-    """The pull request between two commits, given by hash; `base` defaults to the first parent."""
+    """Return the pull request between two commits, given by hash; `base` defaults to the first parent."""
     head = _by_hash(history, f"{where}: commit", commit)
     last = history.read(head)
     start = next(iter(last.parents), None) if base is None else _by_hash(history, f"{where}: base", base)

@@ -54,7 +54,7 @@ class MergeFilter:
         return frozenset(self._history.first_parent_hashes(self._tip))
 
     def reason(self, head: HistoryCommit, title: str) -> str:
-        """Why a commit only merges other changes; empty if it does not."""
+        """Explain why a commit only merges other changes; empty if it does not."""
         source, is_plain = commit_messages.merged_branch(head)
         match = _MERGE_TITLE.match(title)
         source = source or ("" if match is None else commit_messages.without_remote(match[1]))
@@ -82,7 +82,7 @@ class MergeFilter:
         return bool(merges - {None, *numbers}) or len(squashed - {None, *numbers}) > 1
 
 
-# Bots that update dependencies; coding agents are bots, too, but not among them.
+# Bots that update dependencies, unlike coding agents.
 UPDATER = re.compile(
     r"dependabot|renovate|pre-commit-ci|pyup|greenkeeper|snyk|depfu|scala-steward|github-actions|imgbot|allcontributors"
     r"|requires\.io|whitesource|mend-for-github|release-please|semantic-release",
@@ -143,7 +143,7 @@ def is_updater(author: str) -> bool:
 def maintenance_reason(
     title: str, authors: Iterable[str], files: Sequence[ChangedFile], lines_of: Callable[[list[str]], list[str]]
 ) -> str:
-    """Why a change is maintenance; empty if it is not. `lines_of` returns the changed lines of paths."""
+    """Explain why a change is maintenance; empty if it is not. `lines_of` returns the changed lines of paths."""
     written_by = set(authors)
     if written_by and all(map(is_updater, written_by)):
         return "was written by a bot that updates dependencies"

@@ -26,7 +26,7 @@ from abreast.suites.coding_agents.history.discovery import (
 )
 from abreast.suites.coding_agents.history.task_text import SHORTEST
 
-LAST = 10  # pull requests by default
+LAST = 10  # default number of pull requests
 SMALL, MEDIUM = 30, 200  # maximum changed lines
 ROW = "one after the other"  # the group of cumulative cases
 
@@ -39,7 +39,7 @@ _TEST = re.compile(
 def in_history(
     history: GitHistory, last: int | None, branch: str, commits: Sequence[str], keep_without_task: bool = False
 ) -> tuple[list[PullRequest], list[Exclusion]]:
-    """Pull requests with tasks from their messages, and what is excluded."""
+    """Return the pull requests with tasks in their messages, and the exclusions."""
     candidates, exclusions = find_pull_requests(history, last or LAST, branch, commits)
     if keep_without_task:
         return _with_unique_ids([pr if _has_task(pr) else replace(pr, task="") for pr in candidates]), exclusions
@@ -57,7 +57,7 @@ def _without_task(pull_request: PullRequest) -> Exclusion:
 
 
 def in_file(history: GitHistory, path: Path, last: int | None) -> list[PullRequest]:
-    """The pull requests of a task file in its order; with `last` only the last ones."""
+    """Return the pull requests of a task file in its order; with `last` only the last ones."""
     entries = task_file.read(path)
     positions = [f"{relative_path(path)}:{entry.line}" for entry in entries]
     pull_requests = []
@@ -100,7 +100,7 @@ def cases(
     tasks: str | None = None,
     cumulative: bool = False,
 ) -> Iterator[Case]:
-    """A case for each of the last merged pull requests of a repository, oldest first, or for those in `commits`.
+    """Yield a case for each of the last merged pull requests of a repository, oldest first, or for those in `commits`.
 
     `repo` and `tasks` are relative to the working folder. `tests` are globs of test files, instead of the usual names.
     `tasks` is a task file (`abreast cases new coding-agents`); with `last` only its last lines are used. If
@@ -118,11 +118,11 @@ def cases(
     if cumulative:
         pull_requests.sort(key=lambda pr: pr.merged_at)
     built = (_case(history, pr, tests or []) for pr in pull_requests)
-    yield from _chained(built) if cumulative else built
+    yield from _chain(built) if cumulative else built
 
 
 def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | Exclusion]:
-    """All cases of a branch, each with its name for `commits`, and the exclusions between them; built lazily."""
+    """Yield all cases of a branch, each with its name for `commits`, and the exclusions between them; built lazily."""
     history = GitHistory.open(repo)
     for item in examine(history, branch):
         if isinstance(item, Exclusion):
@@ -134,7 +134,7 @@ def newest_first(repo: Path, branch: str) -> Iterator[tuple[str, Case] | Exclusi
             yield _without_task(item)
 
 
-def _chained(cases: Iterable[Case]) -> Iterator[Case]:
+def _chain(cases: Iterable[Case]) -> Iterator[Case]:
     """Let each case continue the previous one; they form a group, because they are not independent."""
     start, after = "", ""
     for case in cases:
@@ -170,7 +170,7 @@ def _case(history: GitHistory, pr: PullRequest, tests: list[str]) -> Case:
 
 
 def tests_in(files: list[ChangedFile], globs: list[str]) -> list[str]:
-    """The paths of test files after the change, and of other files in test folders."""
+    """Return the paths of test files after the change, and of other files in test folders."""
     fits = [matcher(glob) for glob in globs]
     paths = [readable(os.fsencode(file.after)) for file in files if file.after]
     return [path for path in paths if (any(fit(path) for fit in fits) if globs else _TEST.search(path))]

@@ -37,7 +37,7 @@ class TaskEntry:
     style: Style | None = None
     by: By | None = None
     model: str | None = None
-    line: int = 0  # in the file
+    line: int = 0  # its line in the file
 
     def as_dict(self) -> dict[str, str]:
         return {key: value for key in _KEYS if (value := getattr(self, key)) is not None}
@@ -79,7 +79,7 @@ def _entry(where: str, line: int, values: Any) -> TaskEntry:
         raise BadInput(f"{where}: a task must be an object, got {quote(values)}", f"write a line such as {_EXAMPLE}")
     settings = Settings(where, values)
     settings.noun = "key"
-    commit, task = _required(settings, "commit"), _required(settings, "task")
+    commit, task = _take_required(settings, "commit"), _take_required(settings, "task")
     base = settings.take("base", None, is_text, "the hash of the commit before")
     for key, value in (("commit", commit), ("base", base)):
         if value is not None and not _HASH.fullmatch(value):
@@ -105,7 +105,7 @@ def _entry(where: str, line: int, values: Any) -> TaskEntry:
     return entry
 
 
-def _required(settings: Settings, key: str) -> str:
+def _take_required(settings: Settings, key: str) -> str:
     value: str | None = settings.take(key, None, is_text, "text")
     if value is None:
         raise BadInput(f'{settings.where}: "{key}" is missing', f"write a line such as {_EXAMPLE}")
@@ -117,36 +117,36 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[Any], bool]:
 
 
 class TaskFile:
-    """A file for the tasks of the pull requests in `wanted`; it keeps their lines if the model is the same."""
+    """A file for the tasks of the requested pull requests; it keeps existing lines that have the same model."""
 
-    def __init__(self, path: Path, wanted: Sequence[TaskEntry], may_replace: bool) -> None:
-        self.path, self._wanted, self._may_replace = path, wanted, may_replace
+    def __init__(self, path: Path, requested: Sequence[TaskEntry], may_replace: bool) -> None:
+        self.path, self._requested, self._may_replace = path, requested, may_replace
 
     def entries(self) -> list[TaskEntry]:
-        """The existing tasks; raises if others would be lost, unless they may be replaced."""
-        existing = self._existing()
-        return [existing[entry.commit][0] for entry in self._wanted if entry.commit in existing]
+        """Return the existing tasks; raises if others would be lost, unless they may be replaced."""
+        existing = self._read_existing()
+        return [existing[entry.commit][0] for entry in self._requested if entry.commit in existing]
 
     def add(self, new: Sequence[TaskEntry]) -> None:
         """Add tasks to those in the file, all at once."""
 
         def with_new(before: bytes) -> bytes:
             lines = {entry.commit: entry.text() for entry in new}
-            lines |= {commit: text for commit, (_, text) in self._existing().items()}
-            return "".join(lines[entry.commit] for entry in self._wanted if entry.commit in lines).encode()
+            lines |= {commit: text for commit, (_, text) in self._read_existing().items()}
+            return "".join(lines[entry.commit] for entry in self._requested if entry.commit in lines).encode()
 
         rewrite(self.path, with_new)
 
-    def _existing(self) -> dict[str, tuple[TaskEntry, str]]:
-        """The entries to keep by commit, with their text as users left it."""
+    def _read_existing(self) -> dict[str, tuple[TaskEntry, str]]:
+        """Return the entries to keep by commit, with their text as users left it."""
         if not self.path.exists():
             return {}
-        wanted = {entry.commit: entry for entry in self._wanted}
+        requested = {entry.commit: entry for entry in self._requested}
         try:
             entries = _entries(self.path)
         except BadInput as error:
             raise BadInput(error.message, f"{error.fix or 'fix it'}; or use another file: `--output FILE`") from None
-        others = [entry for entry in entries if not _is_same(entry, wanted.get(entry.commit))]
+        others = [entry for entry in entries if not _is_same(entry, requested.get(entry.commit))]
         if others and not self._may_replace:
             more = f" (and {len(others) - 1:,} more)" if len(others) > 1 else ""
             message = f"{relative_path(self.path)}:{others[0].line}: task of another pull request or model{more}"
@@ -161,5 +161,5 @@ class TaskFile:
         }
 
 
-def _is_same(entry: TaskEntry, wanted: TaskEntry | None) -> bool:
-    return wanted is not None and entry.model == wanted.model and entry.base in (None, wanted.base)
+def _is_same(entry: TaskEntry, requested: TaskEntry | None) -> bool:
+    return requested is not None and entry.model == requested.model and entry.base in (None, requested.base)

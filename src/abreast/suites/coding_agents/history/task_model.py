@@ -122,12 +122,12 @@ class TaskModel:
         await self._engine.close()
 
     async def ask(self, prompt: str) -> Outcome:
-        """The outcome of the last attempt."""
+        """Return the outcome of the last attempt."""
         asking = asyncio.ensure_future(self._prompts.ask(prompt))
         try:
             await asyncio.wait({asking, self._running}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
-                self._running.result()  # raises what ended the scheduler
+                self._running.result()  # raises the error that ended the scheduler
             return await asking
         finally:
             asking.cancel()

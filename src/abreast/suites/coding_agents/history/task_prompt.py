@@ -16,7 +16,7 @@ from abreast.suites.coding_agents.history.discovery import PullRequest
 from abreast.suites.coding_agents.history.pull_request_cases import tests_in
 from abreast.suites.coding_agents.history.task_text import SHORTEST, cleaned, has_code
 
-SHORTEST_QUOTE = 20  # characters of an added line, without white space, that are not a coincidence
+SHORTEST_QUOTE = 20  # a match of this many characters of an added line, without white space, is no coincidence
 LONGEST_MESSAGE = 20_000  # characters of a commit message in the prompt
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -60,11 +60,11 @@ class TaskRequest:
         return _RETRY.format(prompt=self.prompt(), problem=problem, data=data)
 
     def read(self, answer: str) -> tuple[str, str]:
-        """The task in an answer, or what is wrong with it."""
+        """Return the task in an answer, or an empty text and the problem with the answer."""
         answer = _CONTROL.sub("", answer.replace("\r\n", "\n")).strip()
         if code := has_code(answer):
             return "", f"it contains a code block or a diff ({code[:60]})"
-        if line := self._revealed(answer):
+        if line := self._find_revealed_line(answer):
             return "", f"it contains a line of the change ({line[:200]})"
         title, _, body = answer.partition("\n")
         task = cleaned(title, body, self.pull_request.number)
@@ -72,14 +72,14 @@ class TaskRequest:
             return "", f"it has no task: only {len(task)} characters are left"
         return task, ""
 
-    def _revealed(self, answer: str) -> str:
-        """The first added line of the change that the text quotes, unless it is also in the message."""
-        text = _normalized(answer)
-        message = _normalized(f"{self.pull_request.title}\n{self.pull_request.body}")
-        for block in _added(self.tests + self.change):
+    def _find_revealed_line(self, answer: str) -> str:
+        """Return the first added line of the change that the text quotes, unless it is also in the message."""
+        text = _normalize(answer)
+        message = _normalize(f"{self.pull_request.title}\n{self.pull_request.body}")
+        for block in _find_added_blocks(self.tests + self.change):
             singles = [line for line in block if not _LONE_TEXT.fullmatch(line.strip())]
             for line in [*singles, *map("\n".join, pairwise(singles))]:
-                quote = _normalized(line).rstrip(",;")
+                quote = _normalize(line).rstrip(",;")
                 if len(quote) >= SHORTEST_QUOTE and quote in text and quote not in message:
                     return " ".join(line.split())
         return ""
@@ -93,13 +93,13 @@ def task_request(history: GitHistory, pull_request: PullRequest) -> TaskRequest:
     return TaskRequest(pull_request, *excerpts)
 
 
-def _normalized(text: str) -> str:
-    """The text in lower case without white space, backticks and invisible characters."""
+def _normalize(text: str) -> str:
+    """Return the text in lower case without white space, backticks and invisible characters."""
     characters = re.sub(r"[\s`]+", "", text)
     return "".join(char for char in characters if char.isascii() or unicodedata.category(char) != "Cf").casefold()
 
 
-def _added(diff: str) -> Iterator[list[str]]:
+def _find_added_blocks(diff: str) -> Iterator[list[str]]:
     """Blocks of added lines, without those that only moved."""
     removed = {line[1:].strip() for line in diff.split("\n") if re.match(r"-(?!-- )", line)}
     block, in_hunk = list[str](), False

@@ -47,7 +47,7 @@ _EMPTY = re.compile(r"\(\s*[,;]?\s*\)|\[\s*\]|``(?!`)|<>")
 
 
 def cleaned(title: str, body: str, number: int | None) -> str:
-    """The task in a message, without what reveals the change or its pull request."""
+    """Return the task in a message, without what reveals the change or its pull request."""
     title = _line(title, number)
     body = "\n".join(_line(line, number) for line in _prose(body))
     body = re.sub(r"\n{3,}", "\n\n", body).strip()
@@ -55,7 +55,7 @@ def cleaned(title: str, body: str, number: int | None) -> str:
 
 
 def has_code(text: str) -> str:
-    """The first line of the first code block or diff; empty if there is none."""
+    """Return the first line of the first code block or diff; empty if there is none."""
     lines = text.replace("\r\n", "\n").split("\n")
     return next((line.strip() for line in lines if _FENCE.match(line) or _DIFF.match(line)), "")
 

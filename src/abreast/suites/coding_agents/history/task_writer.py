@@ -16,7 +16,7 @@ from abreast.suites.coding_agents.history.task_file import By, TaskEntry, TaskFi
 from abreast.suites.coding_agents.history.task_model import TaskModel
 from abreast.suites.coding_agents.history.task_prompt import task_request
 
-ATTEMPTS = 2  # for one task: once more after an unusable answer
+ATTEMPTS = 2  # requests for one task: another one after an unusable answer
 PARALLEL = 4
 _FINAL = ("refused", "too_long")  # a retry would end the same way
 _ANSWERS = (*_FINAL, "no_answer")  # failures of the model itself, which were paid for
@@ -62,13 +62,13 @@ class TaskWriter:
         return cls(history, output, chosen, exclusions, model=task_model, may_replace=may_replace)
 
     def entries(self) -> list[TaskEntry]:
-        """The tasks in the file; raises if others would be lost, unless they may be replaced."""
+        """Return the tasks in the file; raises if others would be lost, unless they may be replaced."""
         return self._file.entries()
 
     def write(self, on_written: Callable[[TaskEntry], None]) -> None:
         """Write the missing tasks; a task by a model is on disk before `on_written` is called."""
-        written = {entry.commit for entry in self.entries()}
-        missing = [pr for pr in self.chosen if pr.head not in written]
+        written_commits = {entry.commit for entry in self.entries()}
+        missing = [pr for pr in self.chosen if pr.head not in written_commits]
         if self.model is None:
             self._file.add([self._entry(pr, "message", pr.task) for pr in missing])
             return
@@ -83,9 +83,9 @@ class TaskWriter:
         self._file.add([])  # drops the lines that are replaced
 
     def _incomplete(self, failure: Failure) -> Incomplete:
-        written = f"{len(self.entries()):,} of {len(self.chosen):,} tasks written to {relative_path(self.path)}"
+        progress = f"{len(self.entries()):,} of {len(self.chosen):,} tasks written to {relative_path(self.path)}"
         fix = "; ".join(filter(None, (failure.fix, "run the same command to continue")))
-        return Incomplete(f"{failure.kind}: {' '.join(failure.message.split())}; {written}", fix)
+        return Incomplete(f"{failure.kind}: {' '.join(failure.message.split())}; {progress}", fix)
 
     def _entry(self, pr: PullRequest, by: By, task: str) -> TaskEntry:
         model = None if self.model is None else self.model.name
@@ -119,7 +119,7 @@ class TaskWriter:
         on_written(entry)
 
     async def _answer(self, model: TaskModel, pr: PullRequest) -> tuple[str, str] | None:
-        """The task, or what was wrong with all answers; None if requests fail, which stops the writer."""
+        """Return the task, or an empty text and the problem with the last answer; None if requests fail."""
         prompt = problem = ""
         for _ in range(ATTEMPTS):
             if self._failure is not None:

@@ -34,7 +34,7 @@ def section(table: RunTable) -> Section:
 
 
 def _compared_cases(table: RunTable) -> str:
-    """Which cases amounts are compared on; empty if on all."""
+    """Describe the cases on which amounts are compared; empty if they are all cases."""
     common, begun = int(table.common.sum()), len(table.rows.cases)
     unsuccessful = [variant.name for variant in table.analysis.variants if not variant.ok]
     if common == begun or len(table.names) < 2 or len(unsuccessful) == len(table.names):
@@ -77,7 +77,7 @@ def _runs(table: RunTable) -> list[dict[str, int]]:
 
 
 def _run_counts(runs: dict[str, int]) -> str:
-    """`28 of 30 (2 failed)`."""
+    """Format counts as `28 of 30 (2 failed)`."""
     executed, failed = runs["planned"] - runs["not_run"], runs["failed"] + runs["infrastructure"]
     total = f"{executed:,} of {runs['planned']:,}" if runs["not_run"] else f"{executed:,}"
     return f"{total} ({failed:,} failed)" if failed else total

@@ -1,4 +1,4 @@
-"""What agents changed, next to the human change where it is known, and runs that changed nothing."""
+"""The changes by agents, next to the human change where it is known, and runs that changed nothing."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NOTE = (
 
 
 def section(table: RunTable) -> Section | None:
-    """None if no changes are known, or if there was nothing to change and no agent created a file."""
-    known = table.files_changed[table.rows.ok & ~np.isnan(table.files_changed)]
-    if not len(known) or (not table.in_repository and not known.any()):
+    """Build the section; None if no changes are known, or if there were no files and no agent created one."""
+    file_counts = table.files_changed[table.rows.ok & ~np.isnan(table.files_changed)]
+    if not len(file_counts) or (not table.in_repository and not file_counts.any()):
         return None
     by_agent = {
         name: tuple(_mean_over(table, name, table.of_cases(agent, table.amount(name))) for agent in table.variants)
@@ -52,13 +52,13 @@ def section(table: RunTable) -> Section | None:
 
 
 def _mean_over(table: RunTable, name: str, cases: Floats) -> float | None:
-    """The mean over the cases that all agents completed; if there are none, over all cases."""
+    """Return the mean over the cases that all agents completed; if there are none, over all cases."""
     shared = table.shared(table.amount(name))
     return mean_of_known(cases[shared] if shared.any() else cases)
 
 
 def people_of(table: RunTable) -> dict[str, Floats] | None:
-    """The counts of the human change by case; None if no case has one."""
+    """Return the counts of the human change by case; None if no case has one."""
     counts = {name: np.full(table.rows.planned_cases, np.nan) for name in COUNTS}
     for case, text in table.rows.case_column("expected").items():
         expected = json.loads(text) if text else None
@@ -100,7 +100,7 @@ def unchanged_of(table: RunTable) -> Iterator[dict[str, Any]]:
 
 
 def _without_changes(table: RunTable, unchanged: list[dict[str, Any]]) -> str:
-    """`4 runs completed without changing anything: silent at greet.md (3 of 3), count.md (1 of 3)`."""
+    """Describe runs: `4 runs completed without changing anything: silent at greet.md (3 of 3), count.md (1 of 3)`."""
     if not unchanged:
         return "every completed run changed something"
     by_agent: dict[str, list[str]] = {}

@@ -14,7 +14,7 @@ from abreast.stats.intervals.population import THESE_CASES
 from abreast.suites.coding_agents.report.run_table import RunTable
 from abreast.text import many
 
-LEAST = 3  # agents; the verdict covers a pair
+LEAST = 3  # agents; for two, the verdict is enough
 
 
 def section(table: RunTable) -> Section | None:
@@ -32,7 +32,8 @@ def section(table: RunTable) -> Section | None:
 
 
 def pairs_of(table: RunTable) -> tuple[Comparison, ...]:
-    """All pairs, with a family-wise error rate of 5 %: the later agent against the earlier, the baseline first."""
+    """Return all pairs, with a family-wise error rate of 5 %: the later agent against the earlier, the baseline
+    first."""
     rows = table.rows
     if rows.primary is None or len(table.names) < LEAST or not len(rows.position):
         return ()
@@ -42,7 +43,7 @@ def pairs_of(table: RunTable) -> tuple[Comparison, ...]:
 
 
 def _sentences(table: RunTable, pairs: tuple[Comparison, ...]) -> list[str]:
-    """Which agent is better than which, and why the other pairs have no such verdict."""
+    """Describe which agent is better than which, and why the other pairs have no such verdict."""
     better: dict[str, list[str]] = {name: [] for name in table.names}
     open_pairs = []
     for item in pairs:
@@ -51,14 +52,14 @@ def _sentences(table: RunTable, pairs: tuple[Comparison, ...]) -> list[str]:
             winner, loser = (item.variant, item.baseline) if word == "better" else (item.baseline, item.variant)
             better[winner].append(loser)
         else:
-            open_pairs.append(_undecided(item))
+            open_pairs.append(_describe_undecided(item))
     where = f" on {pairs[0].these_cases}" if table.rows.population == THESE_CASES else ""
     sentences = [f"{name} is better than {listed_with_and(losers)}{where}" for name, losers in better.items() if losers]
     return sentences + open_pairs
 
 
-def _undecided(item: Comparison) -> str:
-    """`a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
+def _describe_undecided(item: Comparison) -> str:
+    """Describe a pair: `a and b: no verdict with 7 wins and 0 losses (only 7 of 16 cases differ)`."""
     verdict, both = item.verdict, f"{item.baseline} and {item.variant}"
     if verdict.word == "no comparison" or not item.cases:
         return f"{both}: no comparison ({item.reason})"

@@ -18,11 +18,11 @@ from abreast.suites.coding_agents.report.summaries import MetricSummary, summari
 from abreast.suites.pictures import lane_groups, lanes_in_words, lanes_picture
 
 GROUPS = 10  # prompts in one picture
-METRICS = 16  # with a picture of their own, among files of results
-LEAST_RUNS = 3  # of one agent at one prompt, for an interval
+METRICS = 16  # metrics with a picture of their own among the result files
+LEAST_RUNS = 3  # runs of one agent at one prompt that an interval needs
 Axis = tuple[float, Callable[[float], str]]  # its end, and the format of its ticks
 _PERCENTAGES: Axis = (1.0, lambda at: f"{at:.0%}")
-_NOT_DRAWN = ("lines_added", "lines_deleted")  # their sum is
+_NOT_DRAWN = ("lines_added", "lines_deleted")  # their sum is drawn
 _Mean = tuple[float, Interval | None]
 
 
@@ -60,12 +60,12 @@ def _by_prompt(table: RunTable, metric: Metric) -> Picture | None:
 
 
 def _mean(table: RunTable, metric: Metric, case: int, agent: int) -> _Mean | None:
-    known = metric.values[table.of(agent) & (table.rows.case == case) & ~np.isnan(metric.values)]
-    return (float(known.mean()), _interval(metric, known)) if len(known) else None
+    known_values = metric.values[table.of(agent) & (table.rows.case == case) & ~np.isnan(metric.values)]
+    return (float(known_values.mean()), _interval(metric, known_values)) if len(known_values) else None
 
 
 def _interval(metric: Metric, runs: Floats) -> Interval | None:
-    """The interval of a mean over runs; None if there are too few, or all are equal without being 0 or 1."""
+    """Return the interval of a mean over runs; None if there are too few, or all are equal without being 0 or 1."""
     if len(runs) < LEAST_RUNS:
         return None
     if metric.is_share and np.isin(runs, (0.0, 1.0)).all():
@@ -83,7 +83,7 @@ def _spread(means: Sequence[_Mean | None]) -> float:
 
 
 def _bar(metric: Metric, agent: int, mean: _Mean) -> Lane:
-    """A bar on the displayed scale; it starts at 0 for ratings too, so that lengths can be compared."""
+    """Return a bar on the displayed scale; it starts at 0 for ratings too, so that lengths can be compared."""
     value, interval = mean
     ends = None if interval is None else (metric.on_scale(interval.low), metric.on_scale(interval.high))
     return Lane(agent, metric.on_scale(value), metric.in_words(value), ends, bar=True)
@@ -101,7 +101,7 @@ def _axis(metric: Metric, groups: Sequence[Group]) -> Axis:
 
 
 def summary_pictures(table: RunTable) -> list[Picture]:
-    """A picture of all rates and scores, and one of amounts relative to the largest."""
+    """Return a picture of all rates and scores, and one of amounts relative to the largest."""
     summaries, pictures = summaries_of(table), []
     if shares := [summary for summary in summaries if summary.metric.is_share]:
         below = f"means over all {table.noun}s; lines across: 95 % intervals; ratings from worst to best"

@@ -1,7 +1,7 @@
 """Result files: `NAME.json` (a contract, see docs/how-to/coding-agents.md), `NAME.csv`, `NAME.md`, charts.
 
-They are derived from stored rows: every run with an outcome, failed ones with their error and without metrics, and how
-many planned runs were not executed.
+They are derived from stored rows: all runs with an outcome, where failed ones have an error instead of metrics, and the
+number of planned runs that were not executed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DIFF = "diff_metrics"
 _IN_DIFF = tuple(name for name in COUNTS if name != "files_changed")
 _REPORTED = ("turns", "cpu_s", "peak_memory_mb", "exit_code", "tests_changed", "outside_changes")
 _TOKENS = ("input", "output", "cache_read", "cache_write")
-_SIMILARITY_SCALE = 10.0  # of the metric that Augbench's readers expect
+_SIMILARITY_SCALE = 10.0  # scale of the metric that Augbench's readers expect
 
 
 def files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
@@ -117,7 +117,7 @@ def _metadata(table: RunTable, runs: int) -> dict[str, Any]:
 
 
 def runs_of(table: RunTable) -> Iterator[dict[str, Any]]:
-    """The runs with an outcome, by prompt, agent and repeat."""
+    """Yield the runs with an outcome, by prompt, agent and repeat."""
     rows = table.rows
     trials = rows.store.queries.trials(rows.run_id)
     for at in np.lexsort((rows.repeat, rows.variant, rows.case)).tolist():
@@ -165,7 +165,7 @@ def _metrics(table: RunTable, at: int) -> dict[str, Any]:
 
 
 def _metric_names(score: str) -> list[str]:
-    """The names of a score in Augbench and here."""
+    """Return the names of a score in Augbench and here."""
     dimension = score.removeprefix("judge_")
     if dimension in judge.DIMENSIONS:
         return [dimension, *(older for older, newer in judge.SAME.items() if newer == dimension)]

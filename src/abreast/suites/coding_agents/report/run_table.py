@@ -18,7 +18,7 @@ from abreast.suites.trial_table import TrialTable
 TESTS, SIMILARITY, FORM, SUCCESS = "tests", "change_similarity", "format", "success"
 SUCCESS_RATE, ERROR_RATE, NO_CHANGE_RATE = "success_rate", "error_rate", "no_change_rate"
 RESPONSE_TIME = "response_time"
-FINISHED = "finished"  # the title of `success`: an agent that finished may still fail the tests
+FINISHED = "finished"  # title of `success`: an agent that finished may still fail the tests
 LINES = "lines_changed"
 _TITLES = {
     TESTS: "tests passed",
@@ -27,13 +27,13 @@ _TITLES = {
     FORM: "form of the answer",
     SUCCESS: FINISHED,
 }
-_DEFAULT_SCALE = (1.0, 5.0)  # of judges
+_DEFAULT_SCALE = (1.0, 5.0)  # the default scale of judges
 
 Kind = Literal["share", "rating", "seconds", "count", "tokens", "dollars", "megabytes"]
 
 
 def count(value: float) -> str:
-    """A mean of counts, rounded by its size.
+    """Return a mean of counts, rounded by its size.
 
     >>> count(3.0), count(0.25), count(1234.5)
     ('3', '0.25', '1,234')
@@ -70,7 +70,7 @@ class Metric(NamedTuple):
         return self.kind in ("share", "rating")
 
     def on_scale(self, value: float) -> float:
-        """The value on the scale that is displayed.
+        """Return the value on the scale that is displayed.
 
         >>> Metric("clarity", "clarity", "rating", np.array([]), (1.0, 10.0)).on_scale(0.5)
         5.5
@@ -78,7 +78,7 @@ class Metric(NamedTuple):
         return value if self.scale is None else self.scale[0] + value * (self.scale[1] - self.scale[0])
 
     def in_words(self, value: float | None, interval: Interval | None = None) -> str:
-        """A value with its interval: `93.3 % (79 … 98)`, `7.4 (6.1 … 8.3)`, `410 ms (380 … 440)`."""
+        """Return a value with its interval: `93.3 % (79 … 98)`, `7.4 (6.1 … 8.3)`, `410 ms (380 … 440)`."""
         if value is None:
             return NOTHING
         text = _FORMATS[self.kind](self.on_scale(value))
@@ -101,11 +101,11 @@ class RunTable(TrialTable):
         self.scores = {name: self.winnable(values) for name, values in self.rows.scores.items()}
 
     def amount(self, name: str) -> Floats:
-        """A number that runs report; nan for those that did not complete."""
+        """Return a number that runs report; nan for those that did not complete."""
         return self.of_completed(self.number(name))
 
     def winnable(self, scores: Floats) -> Floats:
-        """Scores, without cases whose completed runs have none: a failure loses nothing there."""
+        """Return the scores without cases in which no completed run has a score: failures cost nothing there."""
         is_unscored = self.has_case(self.rows.ok) & ~self.has_case(self.rows.ok & ~np.isnan(scores))
         return np.where(is_unscored[self.rows.case], np.nan, scores)
 
@@ -132,12 +132,12 @@ class RunTable(TrialTable):
     def common(self) -> Bools:
         """Cases that every agent with any completed run completed at least once; amounts are compared on these."""
         completed = [self.has_case(self.of(agent) & self.rows.ok) for agent in self.variants]
-        return _in_all(completed, default=completed[0])
+        return _intersect(completed, default=completed[0])
 
     def shared(self, values: Floats) -> Bools:
-        """The common cases at which every agent with any value has one; reused answers lack some."""
-        known = [~np.isnan(self.of_cases(agent, values)) & self.common for agent in self.variants]
-        return _in_all(known, default=self.common)
+        """Return the common cases at which every agent with any value has one. Reused answers lack some values."""
+        masks = [~np.isnan(self.of_cases(agent, values)) & self.common for agent in self.variants]
+        return _intersect(masks, default=self.common)
 
     @cached_property
     def metrics(self) -> list[Metric]:
@@ -160,26 +160,26 @@ class RunTable(TrialTable):
 
     @cached_property
     def _success(self) -> Floats:
-        """Completed and, in a repository, changed something."""
+        """1 for runs that completed and, in a repository, changed something; else 0."""
         if SUCCESS in self.scores:
             return self.scores[SUCCESS]
         scorers = self.rows.spec.get("scorers") or []
         is_unscored = SUCCESS in [next(iter(scorer)) if isinstance(scorer, dict) else scorer for scorer in scorers]
-        return self._or_failed(self._has_changed if self.in_repository else np.nan if is_unscored else 1.0)
+        return self._with_failures(self._has_changed if self.in_repository else np.nan if is_unscored else 1.0)
 
     @property
     def _has_changed(self) -> Floats:
         return np.where(np.isnan(self.files_changed), np.nan, (self.files_changed > 0).astype(float))
 
-    def _or_failed(self, values: Floats | float) -> Floats:
-        """The values of completed runs, and 0 for the agent's failures."""
+    def _with_failures(self, values: Floats | float) -> Floats:
+        """Return the values of completed runs, and 0 for the agent's failures."""
         return np.where(self.rows.ok, values, np.where(self.rows.own_failure, 0.0, np.nan))
 
     def _rates(self) -> Iterator[Metric]:
         yield Metric(SUCCESS_RATE, FINISHED, "share", self._success)
         failed = np.where(self.rows.ok | self.rows.own_failure, self.rows.own_failure.astype(float), np.nan)
         yield Metric(ERROR_RATE, "error rate", "share", failed)
-        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", self._or_failed(1.0 - self._has_changed))
+        yield Metric(NO_CHANGE_RATE, "no-change rate", "share", self._with_failures(1.0 - self._has_changed))
 
     def _scores(self) -> Iterator[Metric]:
         for name, values in self.scores.items():
@@ -208,7 +208,7 @@ class RunTable(TrialTable):
         yield Metric("peak_memory_mb", "peak memory", "megabytes", self.amount("peak_memory_mb"))
 
     def _flagged(self) -> Iterator[Metric]:
-        """Counts of files that agents should not have changed, if any did."""
+        """Yield the counts of changed files that agents should have left alone, if there are any."""
         for name, title in (("tests_changed", "test files changed"), ("outside_changes", "files changed outside")):
             values = self.amount(name)
             if np.nansum(values) > 0:
@@ -228,7 +228,7 @@ class RunTable(TrialTable):
         return scales
 
 
-def _in_all(masks: list[Bools], default: Bools) -> Bools:
-    """Where all masks with any entry set are set."""
+def _intersect(masks: list[Bools], default: Bools) -> Bools:
+    """Return the intersection of the masks that are not empty."""
     common: Bools = np.logical_and.reduce([mask for mask in masks if mask.any()] or [default])
     return common

@@ -14,7 +14,7 @@ from abreast.stats import Interval, paired_t
 from abreast.stats.numerics.arrays import ROUNDING
 from abreast.suites.coding_agents.report.run_table import LINES, RESPONSE_TIME, Metric, RunTable
 
-LEAST = 5  # cases that the interval of an amount needs
+LEAST = 5  # cases that an interval of an amount needs
 SOLVED = "cost_per_solved_usd"
 OWN = ("peak_memory_max_mb", SOLVED)  # amounts over each agent's own cases
 
@@ -42,14 +42,14 @@ def _of_metric(table: RunTable, metric: Metric) -> Iterator[MetricSummary]:
     if metric.name == "cost_usd":
         yield _per_solved(table, metric)
     if metric.name == "peak_memory_mb":
-        known = [metric.values[table.of(agent) & ~np.isnan(metric.values)] for agent in table.variants]
-        largest = [float(values.max()) if len(values) else None for values in known]
+        known_values = [metric.values[table.of(agent) & ~np.isnan(metric.values)] for agent in table.variants]
+        largest = [float(values.max()) if len(values) else None for values in known_values]
         renamed = metric._replace(name="peak_memory_max_mb", title="peak memory, largest")
         yield MetricSummary(renamed, tuple(largest), (None,) * len(largest))
 
 
 def _share(table: RunTable, metric: Metric) -> MetricSummary:
-    """Means over all cases, repeats averaged; an agent that always failed has rates, but no scores."""
+    """Average over all cases, with repeats averaged first; an agent that always failed has rates, but no scores."""
     is_rate = metric.name.endswith("_rate")
     means = tuple(
         None if variant.all_failed and not is_rate else mean_score(table.rows, table.of(agent), metric.values)
@@ -59,7 +59,7 @@ def _share(table: RunTable, metric: Metric) -> MetricSummary:
 
 
 def _amount(table: RunTable, metric: Metric) -> MetricSummary:
-    """Means over the cases where all agents have a value, repeats averaged; if there are none, over each one's own."""
+    """Average over the cases where all agents have a value, else over each agent's own; repeats are averaged first."""
     by_agent, shared = [table.of_cases(agent, metric.values) for agent in table.variants], table.shared(metric.values)
     compared = [np.where(shared, cases, np.nan) if shared.any() else cases for cases in by_agent]
     intervals = tuple(_interval(table, cases) for cases in compared)
@@ -67,18 +67,18 @@ def _amount(table: RunTable, metric: Metric) -> MetricSummary:
 
 
 def _interval(table: RunTable, cases: Floats) -> Interval | None:
-    """The interval of the mean over cases, if there are enough that differ."""
-    known = np.flatnonzero(~np.isnan(cases))
-    groups = table.rows.groups(known)
-    if len(known if groups is None else set(groups)) < LEAST:
+    """Return the interval of the mean over cases, if there are enough that differ."""
+    known_cases = np.flatnonzero(~np.isnan(cases))
+    groups = table.rows.groups(known_cases)
+    if len(known_cases if groups is None else set(groups)) < LEAST:
         return None
-    interval = paired_t(cases[known], groups=groups)
+    interval = paired_t(cases[known_cases], groups=groups)
     is_constant = interval.high - interval.low < ROUNDING
     return None if is_constant else Interval(interval.estimate, max(0.0, interval.low), interval.high)
 
 
 def _times(table: RunTable, metric: Metric) -> Iterator[MetricSummary]:
-    """Quantiles over single runs, on the same cases as every amount."""
+    """Yield quantiles over single runs, on the same cases as every amount."""
     shared = table.shared(metric.values)
     usable = shared[table.rows.case] if shared.any() else np.ones(len(table.rows.case), dtype=bool)
     by_agent = [quantiles(metric.values[table.of(agent) & usable]) for agent in table.variants]
@@ -88,8 +88,8 @@ def _times(table: RunTable, metric: Metric) -> Iterator[MetricSummary]:
 
 
 def _per_solved(table: RunTable, metric: Metric) -> MetricSummary:
-    known = table.rows.score[~np.isnan(table.rows.score)]
-    title = "cost per solved task" if np.isin(known, (0.0, 1.0)).all() else "cost per point of score"
+    scores = table.rows.score[~np.isnan(table.rows.score)]
+    title = "cost per solved task" if np.isin(scores, (0.0, 1.0)).all() else "cost per point of score"
     costs = [variant.cost_per_correct for variant in table.analysis.variants]
     finite = tuple(cost if cost and math.isfinite(cost.estimate + cost.high) else None for cost in costs)
     return MetricSummary(metric._replace(name=SOLVED, title=title), table.costs_per_correct(), finite)

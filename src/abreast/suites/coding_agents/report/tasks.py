@@ -28,7 +28,7 @@ def section(table: RunTable) -> Section:
     return Section(
         "prompts",
         f"{table.noun.capitalize()} by {table.noun}",
-        sentences=tuple(filter(None, [_wins(table, cases), late])),
+        sentences=tuple(filter(None, [_describe_wins(table, cases), late])),
         tables=(*_scores(table, cases), _amounts(table, cases), *_failures(table)) if cases else (),
         pictures=pictures.of_metrics(table, table.primary, table.metric(RESPONSE_TIME), table.metric("cost_usd")),
         data={"cases": cases, "not_begun": not_begun},
@@ -36,7 +36,7 @@ def section(table: RunTable) -> Section:
 
 
 def _cases(table: RunTable) -> list[dict[str, Any]]:
-    """For each case and agent the means over its runs, how many of the runs that count passed, and the failures."""
+    """Return for each case and agent the means over its runs, the number of passed runs, and the failures."""
     rows, scale, times = table.rows, table.primary, table.metric(RESPONSE_TIME)
     score = table.winnable(rows.score)
     columns = {
@@ -50,8 +50,11 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
     failures, sides = failures_by_case(rows), [trial_grid(rows, agent, score).score for agent in table.variants]
     cases = []
     for case, facts in sorted(rows.cases.items()):
-        own = {name: table.by_variant(finite_or_none(values[case]) for values in each) for name, each in means.items()}
-        counts = [_passed(table, case, agent) for agent in table.variants]
+        amounts = {
+            name: table.by_variant(finite_or_none(values[case]) for values in by_agent)
+            for name, by_agent in means.items()
+        }
+        counts = [_count_passed(table, case, agent) for agent in table.variants]
         failed = (failures_as_data(failures.get((case, agent), {}), "runs") for agent in table.variants)
         cases.append(
             {
@@ -62,7 +65,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
                 ),
                 "passed": table.by_variant(passed if runs else None for passed, runs in counts),
                 "runs": table.by_variant(runs for _, runs in counts),
-                **own,
+                **amounts,
                 "failed": table.by_variant(failed),
             }
         )
@@ -70,7 +73,7 @@ def _cases(table: RunTable) -> list[dict[str, Any]]:
 
 
 def _winner(table: RunTable, scores: list[Floats]) -> str | list[str] | None:
-    """The agents with the highest mean over the runs that all have; None if there is nothing to compare."""
+    """Return the agents with the highest mean over the runs that all have; None if there is nothing to compare."""
     scored = [agent for agent, own in enumerate(scores) if not np.isnan(own).all()]
     if len(scored) < 2:
         return None
@@ -83,14 +86,14 @@ def _winner(table: RunTable, scores: list[Floats]) -> str | list[str] | None:
     return TIE if len(winners) == len(scored) else winners[0] if len(winners) == 1 else winners
 
 
-def _passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
-    """How many runs passed, of how many that count."""
+def _count_passed(table: RunTable, case: int, agent: int) -> tuple[int, int]:
+    """Return the number of runs that passed, and of those that count."""
     runs = table.passed[table.of(agent) & (table.rows.case == case)]
     return int((runs == 1).sum()), int((~np.isnan(runs)).sum())
 
 
-def _wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
-    """`sole winner: careful 12, hasty 3, of 20 prompts`."""
+def _describe_wins(table: RunTable, cases: list[dict[str, Any]]) -> str:
+    """Describe wins: `sole winner: careful 12, hasty 3, of 20 prompts`."""
     if cases and not _has_scores(cases):
         return "no run has a score"
     compared = [case["winner"] for case in cases if case["winner"]]
@@ -105,7 +108,7 @@ def _has_scores(cases: list[dict[str, Any]]) -> bool:
 
 
 def _scores(table: RunTable, cases: list[dict[str, Any]]) -> list[NamedTable]:
-    """No table if no run has a score."""
+    """Return the table of scores, if any run has one."""
     if not _has_scores(cases):
         return []
     rows = []
@@ -120,7 +123,7 @@ def _scores(table: RunTable, cases: list[dict[str, Any]]) -> list[NamedTable]:
 
 
 def _score(table: RunTable, case: dict[str, Any], agent: str) -> str:
-    """`67 % (2/3)`."""
+    """Format a score as `67 % (2/3)`."""
     score = case["scores"][agent]
     if score is None:
         return NOTHING
@@ -136,7 +139,7 @@ def _amounts(table: RunTable, cases: list[dict[str, Any]]) -> NamedTable:
 
 
 def _amount(case: dict[str, Any], agent: str) -> str:
-    """`12.3 s, +31 −4 (2)`."""
+    """Format time and changes as `12.3 s, +31 −4 (2)`."""
     time, files, added, deleted = (
         case[name][agent] for name in ("seconds", "files_changed", "lines_added", "lines_deleted")
     )
@@ -152,11 +155,11 @@ def _mean(value: float) -> str:
 
 
 def _failures(table: RunTable) -> list[NamedTable]:
-    """No table if no run failed."""
+    """Return the table of failures, if any run failed."""
     rows = tuple(
         (table.rows.cases[case].id, table.names[agent], failures_in_words(counts))
         for (case, agent), counts in sorted(failures_by_case(table.rows).items())
     )
-    note = "by kind; (its): the agent's own fault, which scores 0; other failures do not count"
+    note = "by kind; (variant's fault): scores 0; other failures do not count"
     head = (table.noun, "agent", "failed")
     return [NamedTable("prompts-failures", "Failed runs", head, rows, note, aside=True)] if rows else []

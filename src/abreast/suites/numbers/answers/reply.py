@@ -94,7 +94,7 @@ _WITHDRAWAL = re.compile(
 
 
 def _find_answer(reply: str) -> tuple[str, bool]:
-    """The part of a reply that is the answer, and whether it is labelled.
+    """Return the part of a reply that is the answer, and whether it is labelled.
 
     >>> _find_answer("**Reasoning:** 5 > 3\\n**Answer:** B\\n**Confidence:** 90 %")
     ('B', True)
@@ -127,7 +127,7 @@ _NEVERTHELESS = re.compile(r"\b(?:but|however|though|nevertheless|nonetheless|st
 
 
 def _drop_refusal(text: str) -> str:
-    """The text, or what follows a refusal that is withdrawn: empty if it is not.
+    """Return the text, or what follows a refusal that is withdrawn: empty if it is not.
 
     >>> _drop_refusal("I cannot say for sure, but about 50"), _drop_refusal("Unknown (the median is 50)")
     (' about 50', '')
@@ -153,7 +153,7 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|\n")
 
 
 def _find_conclusions(text: str) -> Iterator[str]:
-    """The rest of sentences after "so", "i.e." and the like; the last one first."""
+    """Yield the rest of sentences after "so", "i.e." and the like; the last one first."""
     for match in reversed(list(_CONCLUSION.finditer(text))[-_MOST_CONCLUSIONS:]):
         sentence = text[match.end() : match.end() + _LONGEST_SENTENCE]
         end = _SENTENCE_END.search(sentence)
@@ -234,7 +234,7 @@ def _divide(match: re.Match[str]) -> str:
 
 
 def _convert_unit(query: Query, values: tuple[float, ...], reason: str) -> FinalAnswer:
-    """80 % is 80 for a percentage, 0.8 for a share, and otherwise not an answer."""
+    """Convert percentages: 80 % is 80 if the query asks for percent, 0.8 for a share, and otherwise not an answer."""
     if not values:
         return FinalAnswer(None, reason)
     if len(values) == 1:
@@ -302,7 +302,7 @@ _FILLER = re.compile(r"\b(?:answer|it|is|the|one|would|be|has|does|clearly|not|p
 
 
 def _choose_series(text: str) -> list[str]:
-    """The series, A or B, that is said to have more: a single one if that is clear.
+    """Return the series, A or B, that is said to have more: a single one if that is clear.
 
     >>> _choose_series("A is less volatile"), _choose_series("not B"), _choose_series("A and B")
     (['B'], ['A'], ['A', 'B'])
@@ -348,7 +348,7 @@ _AT = re.compile(rf"\b(?:at|locations?|{_POSITION_WORD})\b", re.IGNORECASE)
 
 
 def _read_positions(text: str) -> list[int] | None:
-    """The positions in a text, in any order and form.
+    """Return the positions in a text, in any order and form.
 
     >>> _read_positions("3 anomalies, at 80, **12** (value 99.5) and x[45] = 7")
     [12, 45, 80]
@@ -359,7 +359,7 @@ def _read_positions(text: str) -> list[int] | None:
     text = _ASIDE.sub(" ", text)
     first = _FIRST_LIST.match(text)
     if first and (len(_POSITIONS.findall(first.group())) > 1 or not _COUNTED.match(text, first.end())):
-        text = first.group()  # the rest comments on them
+        text = first.group()  # what follows comments on them
     elif at := _AT.search(text):
         text = text[at.end() :]
     positions = _whole_numbers(_POSITIONS.findall(text))
@@ -367,7 +367,7 @@ def _read_positions(text: str) -> list[int] | None:
 
 
 def _whole_numbers(values: Iterable[Any]) -> list[int]:
-    """The sorted unique integers among the values; of windows, the start.
+    """Return the sorted unique integers among the values; of windows, the start.
 
     >>> _whole_numbers([17, "3", 42.0, 3.5, "n/a", True, [50, 60]])
     [3, 17, 42, 50]

@@ -1,4 +1,4 @@
-"""Insert anomalies into a series, and detect them. The truth is what is detected in the numbers shown."""
+"""Insert anomalies into a series, and detect them. The truth is the result of the detection, not of the insertion."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def find(values: Values) -> list[Anomaly]:
     >>> find(values)
     [Anomaly(position=70, kind='spike'), Anomaly(position=130, kind='spike')]
     """
-    filled = _filled(values)
+    filled = _fill_gaps(values)
     events: list[Anomaly] = []
     at = _shift(filled)
     if at is not None:
@@ -77,14 +77,14 @@ def find(values: Values) -> list[Anomaly]:
     return sorted(events)
 
 
-def _filled(values: Values) -> Values:
-    known = np.isfinite(values)
+def _fill_gaps(values: Values) -> Values:
+    is_finite = np.isfinite(values)
     at = np.arange(len(values))
-    return np.interp(at, at[known], values[known])
+    return np.interp(at, at[is_finite], values[is_finite])
 
 
 def _between(values: Values) -> Values:
-    """The expected value of each point: half way between the medians of its neighbours on either side."""
+    """Return the expected value of each point: half way between the medians of its neighbours on either side."""
     padded = np.pad(values, NEIGHBOURS, mode="reflect")
     sides = np.median(np.lib.stride_tricks.sliding_window_view(padded, NEIGHBOURS), axis=1)
     expected: Values = (sides[: len(values)] + sides[NEIGHBOURS + 1 :]) / 2
@@ -92,7 +92,7 @@ def _between(values: Values) -> Values:
 
 
 def _deviation(values: Values) -> float:
-    """A robust standard deviation, slightly above 0 for constant series."""
+    """Return a robust standard deviation, slightly above 0 for constant series."""
     spread = 1.4826 * float(np.median(np.abs(values - np.median(values))))
     return max(spread, 1e-9 * (1.0 + float(np.max(np.abs(values)))))
 
@@ -101,7 +101,7 @@ def _shift(values: Values) -> int | None:
     if len(values) < 4 * LEVEL:
         return None
     windows = np.median(np.lib.stride_tricks.sliding_window_view(values, LEVEL), axis=1)
-    steps = windows[LEVEL:] - windows[:-LEVEL]  # of a change before position LEVEL, LEVEL + 1, ...
+    steps = windows[LEVEL:] - windows[:-LEVEL]  # level changes before the positions LEVEL, LEVEL + 1, ...
     steps = steps - np.median(steps)
     most = int(np.argmax(np.abs(steps)))
     if abs(steps[most]) <= max(SHIFTED * _deviation(steps), ABOVE_NOISE * _deviation(values - _between(values))):

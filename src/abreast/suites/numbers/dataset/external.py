@@ -47,7 +47,7 @@ def load(paths: Sequence[Path], labels: Path | None) -> list[Recording]:
 
 
 def window(random: Random, recordings: Sequence[Recording], size: int, over_mark: bool = False) -> Recording:
-    """A random window of at most `size` points; with `over_mark` over a mark, if there is one."""
+    """Return a random window of at most `size` points; with `over_mark` over a mark, if there is one."""
     marked = [recording for recording in recordings if recording.marks] if over_mark else []
     source = (marked or recordings)[int(random.integers(len(marked or recordings)))]
     last = max(0, len(source.values) - size)
@@ -61,9 +61,9 @@ def window(random: Random, recordings: Sequence[Recording], size: int, over_mark
 
 
 def clip(marks: tuple[Mark, ...] | None, start: int, end: int) -> tuple[Mark, ...] | None:
-    """The parts of marks from `start` up to `end`, relative to `start`.
+    """Return the parts of marks from `start` up to `end`, relative to `start`.
 
-    None if there are no marks, or if it is unclear what is anomalous: less than half of a mark is inside, and less than
+    None if there are no marks, or if the anomalies are unclear: less than half of a mark is inside, and less than
     a quarter of the window; or marked windows cover more than half of it.
 
     >>> clip(((3, 3), (8, 11)), 2, 11), clip(((3, 3), (8, 11)), 2, 8)
@@ -102,7 +102,7 @@ def _read(path: Path, marks: Mapping[str, list[Any]], labels: Path | None) -> Re
     if np.isfinite(values).sum() < LEAST:
         raise BadInput(f"--series {path}: has {len(values):,} values, but at least {LEAST} are needed")
     times = [row[time_column].strip() for _, row in lines]
-    return Recording(path.stem, values, _marked(path, times, marks, labels))
+    return Recording(path.stem, values, _find_marks(path, times, marks, labels))
 
 
 def _value(path: Path, number: int, row: list[str], last: int, column: int) -> float:
@@ -121,7 +121,7 @@ def _value(path: Path, number: int, row: list[str], last: int, column: int) -> f
 
 
 def _labels(path: Path) -> dict[str, list[Any]]:
-    """`{"folder/file.csv": ["2014-04-11 00:00:00", ...]}`; a pair is a time window."""
+    """Read labels such as `{"folder/file.csv": ["2014-04-11 00:00:00", ...]}`; a pair is a time window."""
     try:
         labels = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -133,18 +133,18 @@ def _labels(path: Path) -> dict[str, list[Any]]:
     return labels
 
 
-def _marked(
+def _find_marks(
     path: Path, times: list[str], marks: Mapping[str, list[Any]], labels: Path | None
 ) -> tuple[Mark, ...] | None:
-    """The marks of a file; None if the labels do not name it."""
+    """Return the marks of a file; None if the labels do not name it."""
     name = next((name for name in marks if path.as_posix().endswith(f"/{name}") or path.name == name), None)
     if name is None:
         return None
-    moments = [_moment(text) for text in times]
+    moments = [_parse_moment(text) for text in times]
     positions: set[Mark] = set()
     for mark in marks[name]:
         first, last = mark if isinstance(mark, list | tuple) and len(mark) == 2 else (mark, mark)
-        inside = [at for at, moment in enumerate(moments) if _moment(first) <= moment <= _moment(last)]
+        inside = [at for at, moment in enumerate(moments) if _parse_moment(first) <= moment <= _parse_moment(last)]
         if not inside:
             raise BadInput(
                 f"--labels {labels}: {name}: {mark!r} matches no line of {path}", f"use timestamps such as {times[0]!r}"
@@ -153,6 +153,6 @@ def _marked(
     return tuple(sorted(positions))
 
 
-def _moment(text: Any) -> str:
-    """A comparable timestamp: without fractions of a second, with a space between date and time."""
+def _parse_moment(text: Any) -> str:
+    """Return a comparable timestamp: without fractions of a second, with a space between date and time."""
     return str(text).strip().replace("T", " ").partition(".")[0]

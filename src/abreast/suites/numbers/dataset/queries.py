@@ -77,12 +77,12 @@ def present(values: Values) -> Values:
 
 
 def _only(columns: Columns) -> Values:
-    """The only series, or the closing prices."""
+    """Return the only series, or the closing prices."""
     return columns["close"] if "close" in columns else next(iter(columns.values()))
 
 
 def _of_values(figure: Callable[[Values], Any]) -> Callable[[Columns], float | None]:
-    """A figure of the values that are present; None if it is not finite."""
+    """Return a function that computes a figure of the present values; None if it is not finite."""
 
     def truth(columns: Columns) -> float | None:
         values = present(_only(columns))
@@ -120,17 +120,17 @@ def _ratio(above: float, below: float) -> float:
 def _share_of(
     above: Callable[[Values], Any], below: Callable[[Values], Any], times: float = 1
 ) -> Callable[[Columns], float | None]:
-    """One figure of the values as a multiple of another."""
+    """Return a function that divides one figure of the values by another, times a factor."""
     return _of_values(lambda values: times * _ratio(float(above(values)), float(below(values))))
 
 
 def _over_time(values: Values) -> tuple[float, float, float]:
-    """Slope, intercept and correlation of a least squares line over the positions of known values."""
-    known = np.isfinite(values)
-    at = np.arange(len(values))[known]
-    if np.ptp(values[known]) == 0:
-        return 0.0, float(values[known][0]), 0.0
-    fit = stats.linregress(at, values[known])
+    """Fit a line by least squares over the positions of finite values; return slope, intercept and correlation."""
+    is_present = np.isfinite(values)
+    at = np.arange(len(values))[is_present]
+    if np.ptp(values[is_present]) == 0:
+        return 0.0, float(values[is_present][0]), 0.0
+    fit = stats.linregress(at, values[is_present])
     return float(fit.slope), float(fit.intercept), float(fit.rvalue)
 
 
@@ -146,14 +146,14 @@ def _forecast(columns: Columns) -> float | None:
 
 
 def direction_of(correlation: float) -> str | None:
-    """The direction of a series with this correlation of value and position; None if it is unclear."""
+    """Return the direction of a series with this correlation of value and position; None if it is unclear."""
     if abs(correlation) <= VAGUE:
         return "flat"
     return None if abs(correlation) < CLEAR else "rising" if correlation > 0 else "falling"
 
 
 def strength_of(correlation: float) -> str | None:
-    """The strength of a trend with this correlation of value and position; None near a border."""
+    """Return the strength of a trend with this correlation of value and position; None near a border."""
     size = abs(correlation)
     if min(abs(size - STRONG), abs(size - WEAK)) < EDGE:
         return None
@@ -161,7 +161,7 @@ def strength_of(correlation: float) -> str | None:
 
 
 def shape_of(skewness: float) -> str | None:
-    """The shape of a distribution with this skewness; None if it is unclear."""
+    """Return the shape of a distribution with this skewness; None if it is unclear."""
     if math.isnan(skewness):
         return None
     if abs(skewness) <= EVEN:
@@ -170,14 +170,14 @@ def shape_of(skewness: float) -> str | None:
 
 
 def relation_of(correlation: float) -> str | None:
-    """How two series with this correlation are related; None if it is unclear."""
+    """Return the relation of two series with this correlation; None if it is unclear."""
     if abs(correlation) <= UNRELATED:
         return "none"
     return None if abs(correlation) < RELATED else "positive" if correlation > 0 else "negative"
 
 
 def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None]:
-    """A or B, whichever has the higher figure; None if it is too close or there are not two."""
+    """Return a function that finds the series, A or B, with the higher figure; None if close or not two series."""
 
     def truth(columns: Columns) -> str | None:
         if set(columns) != {"A", "B"}:
@@ -193,8 +193,8 @@ def _higher(figure: Callable[[Values], float]) -> Callable[[Columns], str | None
 def _correlation(columns: Columns) -> str | None:
     if set(columns) != {"A", "B"}:
         return None
-    known = np.isfinite(columns["A"]) & np.isfinite(columns["B"])
-    a, b = columns["A"][known], columns["B"][known]
+    is_present = np.isfinite(columns["A"]) & np.isfinite(columns["B"])
+    a, b = columns["A"][is_present], columns["B"][is_present]
     if len(a) < 3 or not np.ptp(a) or not np.ptp(b):
         return None
     return relation_of(float(np.corrcoef(a, b)[0, 1]))
@@ -217,7 +217,7 @@ _PRICES = "open close volume"
 
 
 def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns], float | None]:
-    """A figure of these columns; None if one is missing or nearly empty, or if it is not finite."""
+    """Return a function that computes a figure of columns; None if it is not finite or a column is (nearly) empty."""
     required = names.split()
 
     def truth(columns: Columns) -> float | None:
@@ -229,28 +229,28 @@ def _of_columns(names: str, figure: Callable[..., float]) -> Callable[[Columns],
 
 
 def _return(opens: Values, closes: Values, volumes: Values) -> float:
-    """The return from the first known open to the last known close."""
+    """Compute the return in percent from the first known open to the last known close."""
     first, last = float(present(opens)[0]), float(present(closes)[-1])
     return 100 * _ratio(last - first, first)
 
 
 def _vwap(opens: Values, closes: Values, volumes: Values) -> float:
-    known = np.isfinite(closes) & np.isfinite(volumes)
-    return _ratio(float(np.sum(closes[known] * volumes[known])), float(np.sum(volumes[known])))
+    is_present = np.isfinite(closes) & np.isfinite(volumes)
+    return _ratio(float(np.sum(closes[is_present] * volumes[is_present])), float(np.sum(volumes[is_present])))
 
 
 def _drawdown(opens: Values, closes: Values, volumes: Values) -> float:
-    known = present(closes)
-    return float(100 * np.max(1 - known / np.maximum.accumulate(known)))
+    prices = present(closes)
+    return float(100 * np.max(1 - prices / np.maximum.accumulate(prices)))
 
 
 def spread_percent(best_bid: float, best_ask: float) -> float:
-    """The gap between the best prices in percent of the mid price."""
+    """Return the gap between the best prices in percent of the mid price."""
     return 100 * _ratio(best_ask - best_bid, (best_ask + best_bid) / 2) if best_ask > best_bid else math.nan
 
 
 def imbalance(to_buy: float, to_sell: float) -> float:
-    """Demand less supply, in percent of both."""
+    """Return demand less supply, in percent of both."""
     return 100 * _ratio(to_buy - to_sell, to_buy + to_sell)
 
 
@@ -444,7 +444,7 @@ QUERIES: dict[str, Query] = {
 
 
 def quantities(columns: Columns) -> list[tuple[str, float]]:
-    """All numeric truths of these columns, and of each column by itself, with the names of their queries."""
+    """Return all numeric truths of these columns, and of each column by itself, with the names of their queries."""
     quantities: list[tuple[str, float]] = []
     for part in [columns, *({name: values} for name, values in columns.items() if len(columns) > 1)]:
         for query in QUERIES.values():
@@ -456,7 +456,7 @@ def quantities(columns: Columns) -> list[tuple[str, float]]:
 
 
 VALUES = ("min", "max", "median", "p25", "p75", "p95")  # queries whose answer can be a value of the data
-_NAMES = {  # of the statistics in replies
+_NAMES = {  # names of the statistics in replies
     "mean": "mean|average",
     "median": "median|middle value",
     "std": "standard deviation|std|sigma",

@@ -12,7 +12,7 @@ Values = npt.NDArray[np.float64]
 Columns = dict[str, Values]
 Random = np.random.Generator
 
-PERIOD = 20  # of seasonal series
+PERIOD = 20  # the period of seasonal series, in points
 
 
 def normal(random: Random, size: int, mean: float = 50.0, std: float = 10.0) -> Values:
@@ -36,7 +36,7 @@ def left_skewed(random: Random, size: int) -> Values:
 
 
 def _line(random: Random, size: int, rise: float) -> Values:
-    """A line with this total rise, and noise."""
+    """Generate a line with this total rise, and noise."""
     noise = random.uniform(2.0, 8.0)
     return random.uniform(80.0, 120.0) + np.linspace(0.0, rise, size) + random.normal(0.0, noise, size)
 
@@ -54,7 +54,7 @@ def flat(random: Random, size: int) -> Values:
 
 
 def noisy(random: Random, size: int) -> Values:
-    """A trend of moderate strength, upwards or downwards."""
+    """Generate a trend of moderate strength, upwards or downwards."""
     rise = random.uniform(25.0, 40.0) * random.choice([-1.0, 1.0])
     return 100.0 + np.linspace(0.0, rise, size) + random.normal(0.0, abs(rise) * random.uniform(0.3, 0.45), size)
 
@@ -75,7 +75,7 @@ def growth(random: Random, size: int) -> Values:
 
 
 def drift(random: Random, size: int) -> Values:
-    """Constant at first, then slowly drifting away."""
+    """Generate a series that is constant at first, then slowly drifts away."""
     start = int(size * random.uniform(0.3, 0.5))
     away = np.maximum(0, np.arange(size) - start) / (size - start) * random.uniform(15.0, 30.0)
     return 50.0 + float(random.choice([-1.0, 1.0])) * away + random.normal(0.0, 2.0, size)
@@ -110,7 +110,7 @@ def pair(random: Random, size: int, correlation: float) -> Columns:
 
 
 def correlated(random: Random, size: int) -> Columns:
-    """Positively, negatively, or not at all."""
+    """Generate two series that correlate positively, negatively, or not at all."""
     return pair(random, size, float(random.choice([-0.95, 0.0, 0.95])))
 
 
@@ -132,7 +132,7 @@ def different_trends(random: Random, size: int) -> Columns:
 
 
 def ohlcv(random: Random, size: int) -> Columns:
-    """Daily prices and volumes of a stock; low ≤ open, close ≤ high."""
+    """Generate daily prices and volumes of a stock, with low ≤ open, close ≤ high."""
     close = 100.0 * np.exp(np.cumsum(random.normal(0.0005, 0.015, size)))
     opened = np.concatenate([[100.0], close[:-1]]) * np.exp(random.normal(0.0, 0.004, size))
     top, bottom = np.maximum(opened, close), np.minimum(opened, close)
@@ -146,7 +146,7 @@ def ohlcv(random: Random, size: int) -> Columns:
 
 
 def order_book(random: Random, size: int) -> Columns:
-    """Levels of an order book, the best price first."""
+    """Generate the levels of an order book, the best price first."""
     middle, gap = random.uniform(80.0, 120.0), random.uniform(0.2, 0.8)
     steps = np.cumsum(random.uniform(0.02, 0.08, (2, size)), axis=1)
     more = random.uniform(0.5, 2.0)
@@ -166,7 +166,7 @@ def portfolio(random: Random, size: int) -> Columns:
 
 
 def sensors(random: Random, size: int) -> Columns:
-    """Readings of three sensors; the air is drier when it is warmer."""
+    """Generate readings of three sensors; the air is drier when it is warmer."""
     temperature = sensor(random, size)
     humidity = 60.0 - random.uniform(1.0, 3.0) * (temperature - 20.0) + random.normal(0.0, 3.0, size)
     pressure = 1013.0 + np.cumsum(random.normal(0.0, 0.3, size))
@@ -206,12 +206,12 @@ def _decimals(values: Values) -> int:
 
 
 def spread(values: Values) -> float:
-    """The standard deviation; exactly 0 for a constant, despite rounding errors."""
+    """Return the standard deviation; exactly 0 for a constant, despite rounding errors."""
     deviation = float(np.nanstd(values))
     return deviation if deviation > 1e-9 * float(np.nanmax(np.abs(values))) else 0.0
 
 
-NOISE = 0.1  # of the standard deviation
+NOISE = 0.1  # share of the standard deviation
 FACTOR = 1000.0
 TRUNCATED = 0.7  # remaining share of a truncated series
 WINDOW = 5  # points that are shuffled together
@@ -219,29 +219,31 @@ OUTLIERS = 0.02  # share of points, at least 2
 
 
 def noise(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values)))
+    return _change_values(
+        columns, lambda values: values + random.normal(0.0, NOISE * (spread(values) or 1.0), len(values))
+    )
 
 
 def scaling(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values * FACTOR)
+    return _change_values(columns, lambda values: values * FACTOR)
 
 
 def shifting(random: Random, columns: Columns) -> Columns:
     """Shift every value by three to five standard deviations."""
     share = random.uniform(3.0, 5.0)
-    return _changed(columns, lambda values: values + share * (spread(values) or 10.0))
+    return _change_values(columns, lambda values: values + share * (spread(values) or 10.0))
 
 
 def missing(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: with_gaps(random, values))
+    return _change_values(columns, lambda values: with_gaps(random, values))
 
 
 def outliers(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: _with_outliers(random, values))
+    return _change_values(columns, lambda values: _with_outliers(random, values))
 
 
 def truncation(random: Random, columns: Columns) -> Columns:
-    return _changed(columns, lambda values: values[: max(2, round(TRUNCATED * len(values)))])
+    return _change_values(columns, lambda values: values[: max(2, round(TRUNCATED * len(values)))])
 
 
 def precision(random: Random, columns: Columns) -> Columns:
@@ -257,7 +259,7 @@ def reorder(random: Random, columns: Columns) -> Columns:
     return {name: values[order] for name, values in columns.items()}
 
 
-def _changed(columns: Columns, change: Callable[[Values], Values]) -> Columns:
+def _change_values(columns: Columns, change: Callable[[Values], Values]) -> Columns:
     return rounded({name: change(values) for name, values in columns.items()})
 
 

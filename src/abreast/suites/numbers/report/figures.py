@@ -54,7 +54,7 @@ class Answerable(NamedTuple):
     answerable: int
     not_answerable: int
     unknown: int
-    share: float | None  # of answerable cases
+    share: float | None  # share of answerable cases
     accuracy: Share  # on all cases
     both: int  # cases that the baseline can answer, too
     accuracy_both: Share
@@ -108,7 +108,7 @@ class Figures:
     sizes: tuple[int, ...] = ()
     difficulties: tuple[str, ...] = ()
     answerable: tuple[Answerable, ...] = ()
-    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # by case and variant
+    answerable_by: dict[str, dict[str, bool | None]] = field(default_factory=dict)  # keys: case, variant
 
 
 def figures_of(analysis: Analysis) -> Figures:
@@ -166,8 +166,8 @@ def _variant_figures(
     mask = table.of(index)
     error = 1.0 - table.closeness[mask & table.ok & ~np.isnan(table.closeness)]
     tokens = table.tokens_in + table.tokens_out
-    known = mask & ~np.isnan(tokens)
-    right, total = float(np.nansum(table.correct[known])), float(tokens[known].sum())
+    has_tokens = mask & ~np.isnan(tokens)
+    right, total = float(np.nansum(table.correct[has_tokens])), float(tokens[has_tokens].sum())
     tokens_by_task = {task: mean_of_known(table.tokens_in[mask & (table.task == task)]) for task in tasks}
     return VariantFigures(
         name=table.names[index],
@@ -191,12 +191,12 @@ def _variant_figures(
 
 
 def _share(table: NumbersTable, mask: Bools, values: Floats) -> Share:
-    known = values[mask & ~np.isnan(values)]
-    return Share(mean_score(table.rows, mask, values), len(known), float(known.sum()))
+    present_values = values[mask & ~np.isnan(values)]
+    return Share(mean_score(table.rows, mask, values), len(present_values), float(present_values.sum()))
 
 
 def _error_classes(error: Floats) -> tuple[int, ...]:
-    """How many errors are in each class of ERRORS."""
+    """Count the errors in each class of ERRORS."""
     counts, lower = [], -np.inf
     for bound, _ in ERRORS:
         in_class = (error > lower) & (error < bound if bound in (1.0, np.inf) else error <= bound + 1e-9)
@@ -206,7 +206,7 @@ def _error_classes(error: Floats) -> tuple[int, ...]:
 
 
 def _compression(table: NumbersTable, index: int) -> Interval | None:
-    """Baseline tokens per token of the variant: the ratio of sums over the cases that have both."""
+    """Compute baseline tokens per token of the variant: the ratio of sums over the cases that have both."""
     if table.names[index] == table.baseline:
         return None
     own, base = table.case_means(index, table.tokens_in), table.case_means(table.baseline_index, table.tokens_in)
@@ -221,14 +221,14 @@ def _compression(table: NumbersTable, index: int) -> Interval | None:
 
 
 def _utilisation(table: NumbersTable, index: int, tokens: Floats) -> float | None:
-    """Right answers per token relative to the baseline, over the cases whose tokens are known for both."""
+    """Compute right answers per token relative to the baseline, over the cases whose tokens are known for both."""
     if table.names[index] == table.baseline:
         return None
     both, is_known = (index, table.baseline_index), ~np.isnan(table.correct) & ~np.isnan(tokens)
-    used = [table.case_means(variant, np.where(is_known, tokens, np.nan)) for variant in both]
+    case_tokens = [table.case_means(variant, np.where(is_known, tokens, np.nan)) for variant in both]
     right = [table.case_means(variant, np.where(is_known, table.correct, np.nan)) for variant in both]
-    shared = ~np.isnan(used[0]) & ~np.isnan(used[1])
-    own, base = (float(_ratio(right[at][shared].sum(), used[at][shared].sum())) for at in (0, 1))
+    shared = ~np.isnan(case_tokens[0]) & ~np.isnan(case_tokens[1])
+    own, base = (float(_ratio(right[at][shared].sum(), case_tokens[at][shared].sum())) for at in (0, 1))
     return own / base if base else None
 
 
@@ -255,7 +255,7 @@ def _confusions(analysis: Analysis) -> list[Confusion]:
 
 
 def _query(text: str) -> str:
-    """The query of a case; empty if its input is not of this suite."""
+    """Return the query of a case; empty if its input is not of this suite."""
     case_input = json.loads(text)
     return str(case_input.get("query", "")) if isinstance(case_input, dict) else ""
 
@@ -268,18 +268,18 @@ def _confusion(name: str, variant: str, counts: Counter[tuple[str, str]]) -> Con
 
 
 def _text(expected: Any) -> str:
-    """A stored expected value, which is JSON or plain text."""
+    """Return a stored expected value, which is JSON or plain text."""
     try:
         return str(json.loads(expected))
     except (TypeError, ValueError):
         return str(expected)
 
 
-Answerability = dict[int, dict[int, bool | None]]  # by case and variant
+Answerability = dict[int, dict[int, bool | None]]  # keys: case, variant
 
 
 def _answerable_by(analysis: Analysis) -> Answerability:
-    """Whether each stored prompt has the answer; skipped trials have no prompt."""
+    """Check whether each stored prompt has the answer; skipped trials have no prompt."""
     rows = analysis.rows
     answerability: Answerability = {}
     expected = rows.case_column("expected")
@@ -337,7 +337,7 @@ def _robustness(table: NumbersTable) -> list[Degradation]:
 
 
 def _by_group(table: NumbersTable, index: int, kind: str) -> dict[str, float]:
-    """The mean of each group of cases under a perturbation."""
+    """Return the mean of each group of cases under a perturbation."""
     scores: dict[str, list[float]] = {}
     for at in np.flatnonzero(table.of(index) & (table.perturbation == kind) & ~np.isnan(table.correct)).tolist():
         scores.setdefault(table.group[at], []).append(float(table.correct[at]))
@@ -353,17 +353,17 @@ def percent(value: float) -> str:
 
 
 def with_ends(score: Interval | None) -> str:
-    """`93.3 % (78.7 … 98.2)`."""
+    """Format a score as `93.3 % (78.7 … 98.2)`."""
     return NOTHING if score is None else f"{percent(score.estimate)} ({score.low * 100:.1f} … {score.high * 100:.1f})"
 
 
 def with_count(share: Share) -> str:
-    """`93.3 % (30)`: the mean and the number of trials."""
+    """Format a share as `93.3 % (30)`: the mean and the number of trials."""
     return NOTHING if share.mean is None else f"{percent(share.mean.estimate)} ({share.trials:,})"
 
 
 def plain(value: float | None, digits: int = 0) -> str:
-    """A number, or a dash if it is unknown.
+    """Return a number, or a dash if it is unknown.
 
     >>> plain(1234.5), plain(0.456, 2), plain(None)
     ('1,234', '0.46', '–')

@@ -66,9 +66,13 @@ def _figures(figures: Figures, analysis: Analysis) -> Section:
     basis = "estimated from characters" if is_estimated else "counted by the target"
     failed = {summary.name for summary in analysis.variants if summary.all_failed}
     sentences = [
-        *(_compressed(variant, figures.baseline, basis) for variant in figures.variants if variant.compression),
-        _hallucinated(figures.variants),
-        _skipped(figures.variants),
+        *(
+            _describe_compression(variant, figures.baseline, basis)
+            for variant in figures.variants
+            if variant.compression
+        ),
+        _describe_hallucinations(figures.variants),
+        _describe_skipped(figures.variants),
     ]
     drawn = [bars.tokens_by_task(figures, basis), bars.tokens_and_accuracy(figures), bars.error_distribution(figures)]
     return Section(
@@ -85,25 +89,25 @@ def _figures(figures: Figures, analysis: Analysis) -> Section:
     )
 
 
-def _compressed(variant: VariantFigures, baseline: str, basis: str) -> str:
-    """`treatment: 14.2 × fewer tokens in than baseline (95 % interval 11.0 … 17.4), counted by the target`."""
+def _describe_compression(variant: VariantFigures, baseline: str, basis: str) -> str:
+    """Describe compression: `treatment: 14.2 × fewer input tokens than baseline (95 % interval 11.0 … 17.4), ...`."""
     ratio = variant.compression
     assert ratio is not None
     if f"{ratio.estimate:.1f}" == "1.0":
-        return f"{variant.name}: about as many tokens in as {baseline}{_between(ratio, 2)}, {basis}"
+        return f"{variant.name}: about as many input tokens as {baseline}{_between(ratio, 2)}, {basis}"
     if ratio.estimate >= 1:
-        return f"{variant.name}: {ratio.estimate:.1f} × fewer tokens in than {baseline}{_between(ratio)}, {basis}"
+        return f"{variant.name}: {ratio.estimate:.1f} × fewer input tokens than {baseline}{_between(ratio)}, {basis}"
     more = Interval(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low) if ratio.low else None
     interval = _between(more) if more else ""
-    return f"{variant.name}: {1 / ratio.estimate:.1f} × as many tokens in as {baseline}{interval}, {basis}"
+    return f"{variant.name}: {1 / ratio.estimate:.1f} × as many input tokens as {baseline}{interval}, {basis}"
 
 
 def _between(ratio: Interval, digits: int = 1) -> str:
     return f" (95 % interval {ratio.low:.{digits}f} … {ratio.high:.{digits}f})"
 
 
-def _hallucinated(variants: Iterable[VariantFigures]) -> str:
-    """`hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty if no number was answered."""
+def _describe_hallucinations(variants: Iterable[VariantFigures]) -> str:
+    """Return `hallucinated numbers: baseline 12 of 60 (20 %), treatment 3 of 61 (5 %)`; empty without numbers."""
     counts = [
         f"{variant.name} {variant.hallucinated.total:,.0f} of {variant.hallucinated.trials:,} "
         f"({variant.hallucinated.total / variant.hallucinated.trials * 100:.0f} %)"
@@ -113,7 +117,7 @@ def _hallucinated(variants: Iterable[VariantFigures]) -> str:
     return f"hallucinated numbers: {', '.join(counts)}" if counts else ""
 
 
-def _skipped(variants: Iterable[VariantFigures]) -> str:
+def _describe_skipped(variants: Iterable[VariantFigures]) -> str:
     counts = [f"{variant.name} {many(variant.skipped, 'trial')}" for variant in variants if variant.skipped]
     return f"skipped, and not counted as wrong: {', '.join(counts)}" if counts else ""
 
@@ -157,7 +161,9 @@ def _answerability(figures: Figures) -> Section:
     return Section(
         "answerability",
         "What each variant can know",
-        sentences=tuple(filter(None, [_knowable(rows), *(_on_both(row, figures.baseline) for row in rows)])),
+        sentences=tuple(
+            filter(None, [_describe_answerable(rows), *(_describe_common_cases(row, figures.baseline) for row in rows)])
+        ),
         tables=(_answerable_table(figures),) if any(row.answerable or row.not_answerable for row in rows) else (),
         data={
             "variants": [_json(row._asdict()) for row in rows],
@@ -166,8 +172,8 @@ def _answerability(figures: Figures) -> Section:
     )
 
 
-def _knowable(rows: Iterable[Answerable]) -> str:
-    """`answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
+def _describe_answerable(rows: Iterable[Answerable]) -> str:
+    """Return `answerable by the prompt: baseline 180 of 180 cases (100 %), treatment 81 of 180 (45 %)`."""
     parts = []
     for row in rows:
         if row.share is not None:
@@ -177,8 +183,8 @@ def _knowable(rows: Iterable[Answerable]) -> str:
     return f"answerable by the prompt: {', '.join(parts)}" if parts else ""
 
 
-def _on_both(row: Answerable, baseline: str) -> str:
-    """`on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
+def _describe_common_cases(row: Answerable, baseline: str) -> str:
+    """Return `on the 81 cases that both can answer: treatment 95.1 %, baseline 70.4 %: +24.7 points (...)`."""
     own, base, change = row.accuracy_both.mean, row.baseline_both.mean, row.difference_both
     if row.name == baseline or own is None or base is None:
         return ""
@@ -277,7 +283,7 @@ def _robustness(figures: Figures) -> Section:
 
 
 def _change_cell(degradation: Degradation) -> str:
-    """`80.0 % (30), −10.0 (−22.1 … +2.1)`."""
+    """Format accuracy and its change as `80.0 % (30), −10.0 (−22.1 … +2.1)`."""
     change = degradation.change
     return with_count(degradation.accuracy) + ("" if change is None else f", {points(change.estimate)}{_ends(change)}")
 

@@ -30,19 +30,19 @@ class Preset:
     reads: Reader
     install: str
     login: str
-    start_cpu_s: float  # CPU time that its start takes
+    start_cpu_s: float  # CPU time for starting
     model: tuple[str, ...] = ("--model", "{model}")
     last: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: tuple[str, ...] = ()  # its settings, in the home folder
-    login_file: str = ""  # its login among the settings, which it may renew
+    login_file: str = ""  # the file of its login among the settings, which it may renew
     settings_variable: str = ""  # the environment variable with another folder of settings
     in_sandbox: Mapping[str, str] = field(default_factory=dict)  # replacements of words in a sandbox
     endpoint_variable: str = ""  # the environment variable with the address of its provider
-    has_stream: bool = False  # prints a `Stream`, which is followed live
+    has_stream: bool = False  # its output is a `Stream`, which is followed live
 
     def settings_in(self, environment: Mapping[str, str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """The paths of its settings and of its login."""
+        """Return the paths of its settings and of its login."""
         home = Path(environment.get("HOME") or Path.home())
         if custom_folder := environment.get(self.settings_variable):
             folder = Path(custom_folder).absolute()
@@ -73,7 +73,7 @@ PRESETS: Mapping[str, Preset] = {
         program="codex",
         words=(
             *("exec", "--json", "--skip-git-repo-check", "--ephemeral", "--sandbox", "workspace-write"),
-            *("-c", "sandbox_workspace_write.exclude_slash_tmp=true"),  # or it makes a /tmp/.git while it works
+            *("-c", "sandbox_workspace_write.exclude_slash_tmp=true"),  # otherwise it makes a temporary /tmp/.git
         ),
         reads=codex.read,
         install="npm install -g @openai/codex, or name the program: command: /path/to/codex",

@@ -19,8 +19,8 @@ from abreast.targets.api.http_target import http_error
 from abreast.targets.processes import process
 from abreast.targets.untrusted_json import mapping, parsed
 
-LONGEST_JSON = 16_000_000  # bytes of a line or a document that are read
-LONGEST_LOG = 2_000_000  # bytes of a log that are searched; of a longer one, the beginning and the end
+LONGEST_JSON = 16_000_000  # bytes to read of a line or a document
+LONGEST_LOG = 2_000_000  # bytes of a log to search, half at each end of a longer one
 LONGEST_MESSAGE = 500
 EMPTY = "an empty answer"
 
@@ -33,17 +33,17 @@ class AgentOutput:
     value: Any = None
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
-    is_included: bool = False  # in a subscription
+    is_included: bool = False  # paid by a subscription
     model: str | None = None
     turns: int | None = None
     tools: Counter[str] | None = None
     api_retries: int | None = None
-    retry_wait_s: float | None = None  # waited for retries that were answered
-    unanswered: TrialError | None = None  # for the request that was being retried when the output ended
+    retry_wait_s: float | None = None  # total wait for answered retries
+    unanswered: TrialError | None = None  # the error of the request that was being retried when the output ended
     extra_columns: Mapping[str, Any] = field(default_factory=dict)  # such as those of MCP tools
-    error: TrialError | None = None  # that the program reports
-    missing_reason: str = EMPTY  # why there is no text
-    raw: str | None = None  # everything that was printed, if the reader has it
+    error: TrialError | None = None  # the error that the program reports
+    missing_reason: str = EMPTY  # reason for a missing text
+    raw: str | None = None  # the complete output, if the reader kept it
 
     def columns(self) -> dict[str, Any]:
         return {
@@ -61,7 +61,7 @@ Reader = Callable[[Path, Path], AgentOutput]
 
 
 def read_lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
-    """The lines of a file, without those that are empty or have `most` bytes or more."""
+    """Yield the lines of a file, without those that are empty or have `most` bytes or more."""
     try:
         with process.open_output(path) as file:
             is_rest = False
@@ -75,12 +75,12 @@ def read_lines(path: Path, most: int = LONGEST_JSON) -> Iterator[bytes]:
 
 
 def json_objects(path: Path, most: int = LONGEST_JSON) -> Iterator[dict[str, Any]]:
-    """The JSON objects among the lines of a file."""
+    """Yield the JSON objects among the lines of a file."""
     yield from (event for line in read_lines(path, most) if isinstance(event := parsed(line), dict))
 
 
 def json_document(path: Path, most: int = LONGEST_JSON) -> Any:
-    """The JSON document in a file, also after other output; None if there is none or it is too long."""
+    """Return the JSON document in a file, even after other output; None if there is none or it is too long."""
     try:
         with process.open_output(path) as file:
             content = file.read(most + 1)
@@ -93,13 +93,13 @@ def json_document(path: Path, most: int = LONGEST_JSON) -> Any:
 
 
 def sum_known(*counts: int | None) -> int | None:
-    """The sum of the counts that are known; None if none is."""
+    """Return the sum of the counts that are known; None if none is."""
     known_counts = [count for count in counts if count is not None]
     return sum(known_counts) if known_counts else None
 
 
 def uncached(total: int | None, cached: int | None) -> int | None:
-    """The input tokens without cached ones, for programs that count both together."""
+    """Subtract cached input tokens, for programs that include them in the total."""
     return None if total is None else max(0, total - (cached or 0))
 
 
@@ -107,7 +107,7 @@ def uncached(total: int | None, cached: int | None) -> int | None:
 
 _STATUS = re.compile(r"(?:status|code|http|error)\W{0,4}(?:code\W{0,3})?([45]\d\d)\b|\b([45]\d\d) [A-Z]", re.IGNORECASE)
 _TOO_LONG = re.compile(r"context.?(length|window|overflow)|prompt is too long|token limit", re.IGNORECASE)
-_PATTERNS = (  # of messages without a status, with the status they would have
+_PATTERNS = (  # for messages without a status: the implied status, and a pattern
     (429, r"rate.?limit|too many requests|usage limit|hit your limit|resource.?exhausted|quota"),
     (401, r"unauthori[sz]ed|not (logged|signed) in|log ?in\b|api.?key|authenticat|auth method"),
     (401, r"missing environment variable"),
@@ -138,7 +138,7 @@ def error_from_message(text: str, login: str, status: int | None = None) -> Tria
 
 
 def status_in(message: str) -> int | None:
-    """The HTTP status in a message.
+    """Return the HTTP status in a message.
 
     >>> status_in("unexpected status 529 <unknown status code>"), status_in("error sending request")
     (529, None)
@@ -148,7 +148,7 @@ def status_in(message: str) -> int | None:
 
 
 def one_line(text: str) -> str:
-    """A message on one line; of an error in JSON, its message.
+    """Join the lines of a message; from an error in JSON, extract the message.
 
     >>> one_line('{"error": {"message": "Too\\\\n long", "code": "too_long"}}')
     'Too long (too_long)'
@@ -160,12 +160,12 @@ def one_line(text: str) -> str:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a file that is not empty."""
+    """Return the last line of a file that is not empty."""
     return process.tail(path).rpartition("\n")[2].strip()
 
 
 def unanswered_error(retries: int, status: int | None = None, reason: str = "", login: str = "") -> TrialError:
-    """The error of a program that was ended while it retried a request, by the last `status`.
+    """Return the error of a program that was ended while it retried a request, by the last `status`.
 
     >>> error = unanswered_error(5, 529, "overloaded")
     >>> error.kind, error.blame, str(error)

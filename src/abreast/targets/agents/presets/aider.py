@@ -63,7 +63,7 @@ def read(out: Path, err: Path) -> AgentOutput:
 
 
 def _usage(counted: list[re.Match[str]]) -> Usage:
-    """The tokens, which are printed rounded. Tokens sent include cache reads and writes."""
+    """Parse the token counts, which are printed rounded. Tokens sent include cache reads and writes."""
     sums: dict[str, float] = {}
     for line in counted:
         for number, unit, kind in _COUNT.findall(line[1]):

@@ -30,13 +30,13 @@ from abreast.targets.mcp.calls import PREFIX, McpCalls, message_of
 from abreast.targets.untrusted_json import count, dollars, mapping, mappings, parsed, storable
 
 PARTIAL = "--include-partial-messages"  # prints when a request is sent, and when its answer begins
-PARTIAL_LINE = b'{"type":"stream_event"'  # begins a line with a piece of an answer, which is repeated in full
-SILENT_S = 10.0  # without the beginning of an answer for so long, the provider counts as unreachable
+PARTIAL_LINE = b'{"type":"stream_event"'  # start of a line with part of an answer; the full message follows
+SILENT_S = 10.0  # a provider that does not begin to answer within this time counts as unreachable
 INSTALL = "npm install -g @anthropic-ai/claude-code, or name the program: command: /path/to/claude"
 LOGIN = "run `claude` once and log in, or: export ANTHROPIC_API_KEY=..."
 QWEN_LOGIN = "run `qwen auth` once, or: export OPENAI_API_KEY=... and OPENAI_BASE_URL=..."
 SLOWER = "reduce --parallel, or wait until the limit is reset, and resume"
-# Without these, a subscription pays, and a login is needed.
+# If none of these is set, a login is required, and its subscription pays.
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX")
 QUIET = {
     "DISABLE_TELEMETRY": "1",
@@ -47,7 +47,7 @@ QUIET = {
 _NOT_LOGGED_IN = re.compile(r"not logged in|invalid api key|please run /login|authentication|oauth token", re.I)
 _LIMIT = re.compile(r"(usage|session|weekly|5-hour|hit your) limit", re.I)
 _PASSING = re.compile(r"timed out|connection|overloaded|fetch failed|socket|network", re.I)
-_STARTED = ("connected", "pending")  # of MCP servers; pending ones are reported again when they are used
+_STARTED = ("connected", "pending")  # states of MCP servers; pending ones are reported again when used
 _QWEN_ERROR = re.compile(r"^\[API Error: (.*)\]$", re.S)
 
 
@@ -60,12 +60,12 @@ class Stream:
     tools: Counter[str] = field(default_factory=Counter)
     mcp_calls: McpCalls = field(default_factory=McpCalls)
     retries: int = 0
-    retry_wait_s: float = 0.0  # waited for retries that were answered
-    last_retry: Mapping[str, Any] | None = None  # since the last answer of the provider
-    _retry_delays_s: float = 0.0  # since the last answer
-    _requested_at: float | None = None  # of a request without any answer yet, if the output is followed live
+    retry_wait_s: float = 0.0  # total wait for answered retries
+    last_retry: Mapping[str, Any] | None = None  # the last retry since the last answer of the provider
+    _retry_delays_s: float = 0.0  # waits since the last answer
+    _requested_at: float | None = None  # time of a request without any answer yet, if the output is followed live
     request_id: str | None = None
-    last_text: str = ""  # of the assistant
+    last_text: str = ""  # last text of the assistant
     _usage_by_message: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def hear(self, line: bytes) -> float:
@@ -186,23 +186,23 @@ class Stream:
         return [*failed, *(f"{name}: not started" for name in expected if name not in names)]
 
     def unanswered(self) -> TrialError | None:
-        """The error of the request that was being retried when the program ended; None without one."""
+        """Return the error of the request that was being retried when the program ended; None without one."""
         if self.last_retry is None or self.end:
             return None
         status, reason = count(self.last_retry.get("error_status")), storable(self.last_retry.get("error"))
         return unanswered_error(self.retries, status, "" if reason in (None, "unknown") else reason[:100], LOGIN)
 
     def silent_request(self) -> TrialError | None:
-        """The error of a request whose answer has not begun within `SILENT_S` seconds; None without one."""
+        """Return the error of a request whose answer has not begun within `SILENT_S` seconds; None without one."""
         seconds = 0.0 if self._requested_at is None else time.monotonic() - self._requested_at
         if seconds < SILENT_S:
             return None
         return errors.Transient(f"the provider did not begin to answer a request within {seconds:.0f} s")
 
     def error(self, denied_is_none: bool = False, max_turns: int | None = None) -> TrialError | None:
-        """Why there is no answer; None if there is one. The CLI's `subtype` does not show API errors.
+        """Return why there is no answer; None if there is one. The CLI's `subtype` does not show API errors.
 
-        `max_turns` is the limit in the spec; the CLI counts the turn that it did not take as well.
+        `max_turns` is the limit in the spec; the CLI also counts the turn that it did not take.
         """
         end = self.end
         if not end:

@@ -50,7 +50,7 @@ def read(out: Path, err: Path) -> AgentOutput:
         elif kind == "error" and isinstance(event.get("message"), str):
             if event["message"].startswith(_RETRY):
                 output.api_retries = (output.api_retries or 0) + 1
-                output.unanswered = _unanswered(event["message"], output.api_retries)
+                output.unanswered = _unanswered_error(event["message"], output.api_retries)
             is_done, error = False, event["message"]
     if error is not None and not is_done:
         output.error = error_from_message(str(error), LOGIN)
@@ -77,8 +77,8 @@ def _add_call(calls: McpCalls, kind: object, item: Mapping[str, Any]) -> None:
         calls.finish(call_id, item.get("status") == "failed", message)
 
 
-def _unanswered(message: str, retries: int) -> TrialError:
-    """The request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
+def _unanswered_error(message: str, retries: int) -> TrialError:
+    """Return the error of the request behind `Reconnecting... 2/5 (unexpected status 529 ...)`."""
     cause = message.partition("(")[2].removesuffix(")")
     return unanswered_error(retries, status_in(cause) or 503, one_line(cause)[:200], LOGIN)
 

@@ -30,7 +30,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """Takes everything that was printed as the answer."""
+    """Takes the complete output as the answer."""
 
     most: int  # bytes
 
@@ -93,7 +93,7 @@ def _too_big(out: Path, size: int, most: int) -> AgentOutput:
 
 
 def value_at(value: Any, path: str) -> Any:
-    """The value at a dotted path; a number is an index of a list.
+    """Return the value at a dotted path; a number is an index of a list.
 
     >>> value_at({"choices": [{"text": "yes"}]}, "choices.0.text"), value_at([1, 2], "-1")
     ('yes', 2)
@@ -109,7 +109,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def usage_of(usage: Mapping[str, Any]) -> Usage:
-    """Tokens by OpenAI's names, Anthropic's, or ours.
+    """Read token counts by OpenAI's names, Anthropic's, or ours.
 
     >>> usage_of({"input_tokens": 5, "output_tokens": 2, "cache_read_tokens": 9}).cache_read_tokens
     9

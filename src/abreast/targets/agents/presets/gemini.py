@@ -30,14 +30,14 @@ def read(out: Path, err: Path) -> AgentOutput:
     document = mapping(json_document(out))
     output = AgentOutput(text=document["response"] if isinstance(document.get("response"), str) else None)
     stats = mapping(document.get("stats"))
-    _add_models(output, {str(name): mapping(used) for name, used in mapping(stats.get("models")).items()})
+    _add_models(output, {str(name): mapping(usage) for name, usage in mapping(stats.get("models")).items()})
     tools = mapping(stats.get("tools"))
     if tools:
         _add_tools(output, mapping(tools.get("byName")))
     error = document.get("error") or mapping(json_document(err)).get("error")
     if error is not None and output.text is None:
         output.error = error_from_message(*_parse_error(error))
-    if not document and error is None:  # it was ended; it does not report when a retry is answered
+    if not document and error is None:  # the program was stopped; it does not report answered retries
         _add_retries(output, process.content(err, LONGEST_LOG))
     return output
 
@@ -79,7 +79,7 @@ def _add_models(output: AgentOutput, models: dict[str, Any]) -> None:
 
 
 def _parse_error(error: Any) -> tuple[str, str, int | None]:
-    """The message, the fix for logins, and the status. The message may contain the provider's error in JSON."""
+    """Return the message, the fix for logins, and the status. The message may contain the provider's error in JSON."""
     message = str(mapping(error).get("message") or error)
     inner = mapping(mapping(parsed(message)).get("error"))
     status = count(inner.get("code")) or count(mapping(error).get("code"))

@@ -21,14 +21,14 @@ from abreast.targets.mcp.calls import McpCalls, qualified
 from abreast.targets.untrusted_json import count, dollars, mapping
 
 LOGIN = "run `opencode auth login` once, or set the provider's key in the environment"
-_BUILT_IN = ("apply_patch", "plan_enter", "plan_exit")  # not SERVER_TOOL in spite of the underscore
+_BUILT_IN = ("apply_patch", "plan_enter", "plan_exit")  # exceptions to the pattern SERVER_TOOL
 _DENIED = re.compile(r"\brejected permission\b|\bspecified a rule which prevents\b", re.I)
 
 
 def read(out: Path, err: Path) -> AgentOutput:
     output, message, error = AgentOutput(tools=Counter()), None, None
     calls = McpCalls()
-    texts: list[str] = []  # of the last message
+    texts: list[str] = []  # texts of the last message
     cost: float | None = None
     for event in json_objects(out):
         kind, part = event.get("type"), mapping(event.get("part"))

@@ -1,4 +1,4 @@
-"""Copy folders: select what trials get of a user's folder, copy it for each trial, and overlay tests."""
+"""Copy folders: select the entries of a user's folder for trials, copy them for each trial, and overlay tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(slots=True)
 class FolderContents:
-    """The entries of a folder that trials get, and the paths that they do not get."""
+    """The entries of a folder that trials get, and the paths that are left out."""
 
     folder: Path
     entries: list[Entry] = field(default_factory=list)
@@ -54,7 +54,8 @@ class FolderContents:
         return sum(entry.status.st_size for entry in self.entries if entry.kind == "file")
 
     def digest(self) -> str:
-        """A digest of names, permissions, links and contents, without dates and git's index, which contains dates."""
+        """Return a digest of names, permissions, links and contents, without dates and git's index, which contains
+        dates."""
         parts: list[str | int] = []
         for entry in sorted(self.entries, key=lambda entry: entry.name):
             parts += [ascii(entry.name), entry.kind, stat.S_IMODE(entry.status.st_mode), ascii(entry.target)]
@@ -104,7 +105,7 @@ def _leads_outside(name: str, target: str) -> bool:
 
 
 def _stores_in(folder: Path, names: set[str]) -> set[str]:
-    """Stores of abreast and their companion files. `is_store` does not open them: closing would release SQLite's
+    """Find stores of abreast and their companion files. `is_store` does not open them: closing would release SQLite's
     locks in this process."""
     stores = set()
     for name in names:
@@ -116,7 +117,7 @@ def _stores_in(folder: Path, names: set[str]) -> set[str]:
 
 
 def _reports_in(folder: Path) -> set[str]:
-    """The files that runs put next to a store, and the folders of their reports, which contain answers too."""
+    """Return the files that runs put next to a store, and the folders of their reports, which contain answers too."""
     reports = list(report_folders(folder))
     names = {name for report in reports for name, _ in exported_files(read_ledger(report))}
     if reports and len(reports) == sum(1 for _ in (folder / RUNS).iterdir()):
@@ -150,9 +151,9 @@ def copy_tree(source: Path, to: Path) -> None:
         shutil.copytree(source, to, symlinks=True, dirs_exist_ok=True)
         return
     command = ["cp", "-RP", "--preserve=mode,timestamps", "--reflink=auto", "--", f"{source}/.", str(to)]
-    done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode:
-        raise directories.NoWorkspace(f"copying: {done.stderr.decode('utf-8', 'replace').strip()[:500]}")
+    completed = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    if completed.returncode:
+        raise directories.NoWorkspace(f"copying: {completed.stderr.decode('utf-8', 'replace').strip()[:500]}")
 
 
 @cache
@@ -179,7 +180,7 @@ def overlay_tests(reference: Path, work: Path, tests: Sequence[str], is_settings
 
 
 def _test_folder(test: str) -> str | None:
-    """The uppermost folder of tests that contains a file.
+    """Return the uppermost folder of tests that contains a file.
 
     >>> _test_folder("app/tests/unit/test_a.py"), _test_folder("app/test_a.py")
     ('app/tests', None)
@@ -189,7 +190,7 @@ def _test_folder(test: str) -> str | None:
 
 
 def _entry_names(folder: Path, name: str) -> list[str]:
-    """The names in a subfolder; empty if a link leads there."""
+    """Return the names in a subfolder; empty if a link leads there."""
     subfolder = resolve_folder(folder, PurePosixPath(name).parts)
     with contextlib.suppress(OSError):
         return [] if subfolder is None else os.listdir(subfolder)  # noqa: PTH208 - names only
@@ -197,7 +198,7 @@ def _entry_names(folder: Path, name: str) -> list[str]:
 
 
 def resolve_folder(folder: Path, parts: Sequence[str]) -> Path | None:
-    """The subfolder at this path; None if it does not exist or a part of the path is a link."""
+    """Return the subfolder at this path; None if it does not exist or a part of the path is a link."""
     for part in parts:
         folder /= part
         if folder.is_symlink() or not folder.is_dir():

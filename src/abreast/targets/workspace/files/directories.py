@@ -44,7 +44,7 @@ def new_folder(subtree: Subtree) -> Path:
             raise NoWorkspace(
                 f"{error.filename or root()}: {error.strerror or error}; set ${ROOT_VARIABLE} to a writable folder"
             ) from error
-    raise NoWorkspace(f"{root()} is removed again and again; set ${ROOT_VARIABLE} to another folder")
+    raise NoWorkspace(f"{root()} keeps being removed; set ${ROOT_VARIABLE} to another folder")
 
 
 def rename_folder(folder: Path) -> Path:

@@ -23,9 +23,9 @@ from abreast.targets.workspace.git.git_command import EnvVars, GitFailed
 from abreast.targets.workspace.git.scan import IndexUpdate, StartRecord
 
 Changes = Mapping[bytes, list[bytes]]
-"""By name: the modes and digests before and after, and the kind of change."""
+"""Changes by file name: modes and digests before and after, and the kind of change."""
 
-MAX_STATE_BYTES = 64_000_000  # of the files changed in one trial, and of what a chain of trials adds
+MAX_STATE_BYTES = 64_000_000  # limit for the files changed in one trial, and for the objects that a chain adds
 _DELETED_MODE = b"000000"
 _RAW = ("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z")
 _AGENT_IDENTITY = {
@@ -112,7 +112,7 @@ def capture_state(
 
 
 def _check_contents(changes: Changes, environment: EnvVars, options: StateOptions) -> None:
-    """Refuse changes that are too large or contain a key: others can read what is stored."""
+    """Refuse changes that are too large or contain a key, since others can read the store."""
     digests = b"".join(fields[3] + b"\n" for fields in changes.values() if fields[1] != _DELETED_MODE)
     sizes = git_command.run("cat-file", "--batch-check=%(objectsize)", environment=environment, stdin=digests).split()
     if sum(map(int, sizes)) > MAX_STATE_BYTES:
@@ -179,7 +179,7 @@ class Diff:
     counts: DiffCounts = field(default_factory=DiffCounts)
     renames: tuple[tuple[str, str], ...] = ()  # old and new names
     problem: str = ""
-    state: WorkspaceState | None = None  # for another trial to start from, if requested
+    state: WorkspaceState | None = None  # if requested: the start of another trial
     not_carried: str = ""  # why there is no state
 
 

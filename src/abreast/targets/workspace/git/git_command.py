@@ -105,16 +105,16 @@ def _command(settings: Mapping[str, str], arguments: Sequence[str | os.PathLike[
 def _run(command: list[str], environment: dict[str, str], stdin: bytes, allowed: Sequence[int], limit: float) -> bytes:
     new_session = True  # without a terminal, nothing can prompt for a password
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command, env=environment, input=stdin, capture_output=True, timeout=limit, start_new_session=new_session
         )
     except subprocess.TimeoutExpired:
         raise GitTooSlow(f"git took longer than {limit:,.0f} s") from None
     except OSError as error:
         raise GitFailed(f"git: {error.strerror or error}") from None
-    if done.returncode not in allowed:
-        raise GitFailed(_error_message(done.stderr) or f"git failed with exit code {done.returncode}")
-    return done.stdout
+    if completed.returncode not in allowed:
+        raise GitFailed(_error_message(completed.stderr) or f"git failed with exit code {completed.returncode}")
+    return completed.stdout
 
 
 def _error_message(stderr: bytes) -> str:
@@ -134,7 +134,7 @@ def parse_commit_date(output: str | bytes) -> int:
 
 
 def common_directory(path: Path) -> Path:
-    """The directory of objects and refs of the repository at a path, wherever it keeps them."""
+    """Return the directory of objects and refs of the repository at a path, wherever it keeps them."""
     output = run_as_user("-C", path, "rev-parse", "--git-common-dir", timeout_s=30.0)
     return (path / os.fsdecode(output.removesuffix(b"\n"))).absolute()
 

@@ -112,7 +112,7 @@ class Repository:
         return next((commits[name] for name in names if name in commits), None)
 
     def _source(self) -> Path:
-        """The folder to fetch from: the repository itself, or a clone made once. Needs the lock."""
+        """Return the folder to fetch from: the repository itself, or a clone made once. Needs the lock."""
         if self._folder is None and not self.is_remote:
             self._folder = git_command.common_directory(Path(self.address))
         elif self._folder is None:
@@ -185,7 +185,7 @@ class Repository:
         return CommitSize(files, total, submodules)
 
     def history_size(self) -> int:
-        """Bytes of all objects of the repository, an upper bound for a checkout."""
+        """Return the size of all objects in bytes, an upper bound for a checkout."""
         sizes = re.findall(rb"^size(?:-pack)?: (\d+)$", self._git("count-objects", "-v"), re.M)
         return 1024 * sum(map(int, sizes))
 

@@ -18,9 +18,9 @@ from abreast.targets.workspace.git import git_command
 from abreast.targets.workspace.git.git_command import EnvVars
 
 LARGE = 16_000_000  # bytes; larger files are listed by name only
-MAX_NEW_BYTES = 256_000_000  # read for one comparison
+MAX_NEW_BYTES = 256_000_000  # size of the new files that one comparison reads
 MAX_NEW_FILES = 50_000
-IGNORE_RULES_TIMEOUT_S = 30.0  # for git to apply the rules of .gitignore files
+IGNORE_RULES_TIMEOUT_S = 30.0  # time for git to apply the rules of .gitignore files
 MAX_DIGESTED = 1_000_000_000  # bytes; larger files are compared by size and date
 UPDATE_INDEX = ("update-index", "--replace", "-z", "--index-info")
 
@@ -207,7 +207,7 @@ def _not_ignored(names: list[bytes], environment: EnvVars) -> Iterable[bytes]:
 
 
 def _content_label(path: bytes, status: os.stat_result) -> str:
-    """A label that changes with the content of a large file."""
+    """Return a label that changes with the content of a large file."""
     if status.st_size <= MAX_DIGESTED:
         with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - names of any bytes
             return f"blake2b {hashlib.file_digest(file, 'blake2b').hexdigest()[:24]}"
@@ -226,7 +226,7 @@ class StartRecord:
     git_dir: Path
     tree: str
     files: Mapping[bytes, FileState]
-    commit: str = ""  # of a checkout
+    commit: str = ""  # empty unless it is a checkout
 
     @property
     def index(self) -> Path:
@@ -234,7 +234,7 @@ class StartRecord:
 
 
 def record_start(files: Path, git_dir: Path, is_checkout: bool) -> StartRecord:
-    """Record a prepared folder in a new git directory. Of a checkout, its commit says which files belong to it."""
+    """Record a prepared folder in a new git directory. In a checkout, the commit determines the recorded files."""
     algorithm = "sha1"
     if is_checkout:
         algorithm = git_command.run("-C", files, "rev-parse", "--show-object-format").decode().strip()
@@ -280,8 +280,8 @@ def _read_commit(commit: str, files: Path, environment: EnvVars) -> dict[bytes, 
 
 
 def _converted_files(commit: str, files: Mapping[bytes, FileState], environment: EnvVars) -> list[bytes]:
-    """Files that a checkout writes differently from their blobs, for example with `eol=crlf`. Bytes are compared as
-    they are, so the record must have the bytes that the trial started with."""
+    """Return files that a checkout writes differently from their blobs, for example with `eol=crlf`. Bytes are compared
+    as they are, so the record must have the bytes that the trial started with."""
     if not any(name.rpartition(b"/")[2] == b".gitattributes" for name in files):
         return []
     listing = git_command.run("ls-tree", "-r", "-l", "-z", "--full-tree", commit, environment=environment)
@@ -299,7 +299,7 @@ def _file_states(files: Path, environment: EnvVars) -> dict[bytes, FileState]:
 
 
 def _ignore_rules(files: Path, name: bytes) -> bytes:
-    """The rules of a .gitignore file, rebased to the root: they hold even if the agent changes that file."""
+    """Return the rules of a .gitignore file, rebased to the root: they hold even if the agent changes that file."""
     path = os.fsencode(files) + b"/" + name
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return b""

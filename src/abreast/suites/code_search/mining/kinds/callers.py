@@ -1,4 +1,4 @@
-"""Questions which functions call another one."""
+"""Questions about the callers of a function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from abreast.suites.code_search.mining.repository import RepositoryFile
 
 MOST_CALLS = 8
 
-# Names that methods of libraries have too: a call cannot be attributed.
+# Names that library methods share, so that a call cannot be attributed.
 _OF_LIBRARIES = {
     *(name for kind in (str, bytes, dict, list, set, int, float, Path, io.TextIOWrapper) for name in dir(kind)),
     *dir(builtins),

@@ -1,4 +1,4 @@
-"""Questions in which configuration file a setting is."""
+"""Questions about the configuration file that has a setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from abreast.suites.code_search.mining.proposal import Proposal, make_proposal, 
 from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
 LONGEST_LINE = 120  # characters of a line that the answer must quote
-MOST_BYTES = 200_000  # of a configuration file that is asked about
+MOST_BYTES = 200_000  # size limit of configuration files in questions
 
 _PLAIN = {
     *("version", "description", "license", "author", "authors", "scripts", "dependencies", "keywords", "homepage"),

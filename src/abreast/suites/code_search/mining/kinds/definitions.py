@@ -1,4 +1,4 @@
-"""Questions where a name is defined."""
+"""Questions about the definition of a name."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def _proposal(index: NameIndex, file: RepositoryFile, definition: SymbolDefiniti
         prompt=f"Where is {noun} defined? Give the file, the name and the line of the definition.",
         lines={file.path: [definition.line]},
         symbols=[definition.qualified],
-        why=f"the only definition of this name; it stands in {many(mentions, 'file')}",
+        why=f"the only definition of this name, which occurs in {many(mentions, 'file')}",
         locations=[(file.path, definition.line)],
     )

@@ -1,4 +1,4 @@
-"""Questions which files a commit changed."""
+"""Questions about the files that a commit changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository
 
 MOST_COMMITS = 500  # latest first
-FEWEST_FILES, MOST_FILES = 2, 8  # of a commit in a question
-FEWEST_WORDS = 4  # of its subject
+FEWEST_FILES, MOST_FILES = 2, 8  # files of a commit in a question
+FEWEST_WORDS = 4  # words of its subject
 LONGEST_SUBJECT = 100  # characters
 
 _NO_QUESTION = re.compile(

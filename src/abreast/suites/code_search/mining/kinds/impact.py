@@ -1,4 +1,4 @@
-"""Questions which functions a change affects, and which tests call a function, directly or indirectly."""
+"""Questions about the functions that a change affects, and the tests that call a function, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from abreast.suites.code_search.mining.name_index import Calls, NameIndex
 from abreast.suites.code_search.mining.proposal import Proposal, make_proposal
 from abreast.suites.code_search.mining.repository import CodeRepository, RepositoryFile
 
-MOST_FUNCTIONS = 20  # in an answer
-FUNCTIONS_AT_ONCE = 100  # searched for in one pass over all files
+MOST_FUNCTIONS = 20  # functions in an answer
+FUNCTIONS_AT_ONCE = 100  # functions to search for in one pass over all files
 
 Function = tuple[RepositoryFile, SymbolDefinition]
 
 _TEST_NAME = {"python": re.compile(r"test"), "go": re.compile(r"Test(?![a-z])")}
 _TEST_FILE = {"python": re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$"), "go": re.compile(r"_test\.go$")}
 _TEST_MARK = {"java": re.compile(r"@(?:Test|ParameterizedTest)\b"), "rust": re.compile(r"#\[(?:\w+::)?test\b")}
-_LINES_ABOVE = 3  # searched for an annotation
+_LINES_ABOVE = 3  # lines to search for an annotation
 _IMPLICITLY_CALLED = re.compile(r"__\w+__$|constructor$|init$|main$|fmt$|drop$")
 
 

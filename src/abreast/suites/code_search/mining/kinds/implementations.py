@@ -1,4 +1,4 @@
-"""Questions which classes extend or implement another one, and which override a method."""
+"""Questions about the classes that extend or implement another one, or override a method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions where a name is defined that a package re-exports."""
+"""Questions about the definition of a name that a package re-exports."""
 
 from __future__ import annotations
 

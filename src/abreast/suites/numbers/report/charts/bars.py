@@ -19,7 +19,7 @@ def _percentage(at: float) -> str:
 
 
 def accuracy_by_task(figures: Figures) -> Picture | None:
-    """One picture, if a task has a score."""
+    """Draw accuracy by task, if any task has a score."""
     names = [variant.name for variant in figures.variants]
     scores = {task: [variant.by_task[task].mean for variant in figures.variants] for task in figures.tasks}
     groups = lane_groups(
@@ -41,7 +41,7 @@ def accuracy_by_task(figures: Figures) -> Picture | None:
 
 
 def tokens_by_task(figures: Figures, basis: str) -> Picture | None:
-    """One picture, if tokens are known; `basis` says how they were counted."""
+    """Draw tokens by task, if known; `basis` says how they were counted."""
     names = [variant.name for variant in figures.variants]
     means = {task: [variant.tokens_in_by_task.get(task) for variant in figures.variants] for task in figures.tasks}
     groups = lane_groups(means.items(), lambda number, mean: Lane(number, mean, plain(mean)))
@@ -51,19 +51,19 @@ def tokens_by_task(figures: Figures, basis: str) -> Picture | None:
     nothing = [None] * len(names)
     return lanes_picture(
         "token-reduction",
-        "Tokens in of a call, by task",
+        "Input tokens per call, by task",
         names=names,
         groups=groups,
         axis=(most, lambda at: count(round(at))),
-        alternative=f"Mean tokens in of a call. {lanes_in_words(names, groups)}",
-        below=f"mean of all calls, {basis}",
+        alternative=f"Mean input tokens per call. {lanes_in_words(names, groups)}",
+        below=f"mean over all calls, {basis}",
         label="task",
         rows=[(task, *map(plain, of_task)) for task, of_task in means.items() if of_task != nothing],
     )
 
 
 def error_distribution(figures: Figures) -> Picture | None:
-    """One picture, if there are numeric answers."""
+    """Draw the errors of numeric answers, if there are any."""
     variants, labels = figures.variants, [label for _, label in ERRORS]
     names = [variant.name for variant in variants]
     shares = {label: [_error_share(variant, at) for variant in variants] for at, label in enumerate(labels)}
@@ -89,13 +89,13 @@ def error_distribution(figures: Figures) -> Picture | None:
 
 
 def _error_share(variant: VariantFigures, at: int) -> tuple[float, str] | None:
-    """`12 (40 %)`, with the share."""
+    """Return a label such as `12 (40 %)`, and the share."""
     count, total = variant.errors[at], sum(variant.errors)
     return (count / total, f"{count:,} ({count / total:.0%})".replace("%", " %")) if total else None
 
 
 def accuracy_by_size(figures: Figures) -> Picture | None:
-    """One picture, if series of at least two lengths have a score."""
+    """Draw accuracy by series length, if at least two lengths have a score."""
     variants = figures.variants
     sizes = [size for size in figures.sizes if size > 0 and any(variant.by_size[size].mean for variant in variants)]
     if len(sizes) < 2:
@@ -147,15 +147,15 @@ def _lengths(drawing: Drawing, sizes: Sequence[int], x: Scale, bottom: float) ->
 
 
 _TOKENS = Axis(
-    "tokens of a call",
-    "mean tokens of a call, in and out",
+    "tokens per call",
+    "mean tokens per call, in and out",
     lambda tokens: f"{plain(tokens)} tokens a call",
     lambda tokens: count(round(tokens)),
 )
 
 
 def tokens_and_accuracy(figures: Figures) -> Picture | None:
-    """One picture, if the tokens of at least two variants are known and not all 0."""
+    """Draw tokens against accuracy, if the tokens of at least two variants are known and not all 0."""
     variant_points = [
         Point(number, variant.name, variant.tokens_in + (variant.tokens_out or 0.0), variant.accuracy.mean)
         for number, variant in enumerate(figures.variants)

@@ -32,7 +32,7 @@ class Matrix:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[tuple[MatrixCell, ...], ...]
-    look: str  # CSS class
+    css_class: str
     tall: float = 30.0  # height of a cell
 
     @property
@@ -79,7 +79,7 @@ def _halves(name: str) -> tuple[str, str]:
 
 def _draw_cell(drawing: Drawing, cell: MatrixCell, matrix: Matrix, x: float, y: float, width: float) -> None:
     drawing.box(
-        *(x + 1.5, y + 1.5, width - 3, matrix.tall - 3, matrix.look),
+        *(x + 1.5, y + 1.5, width - 3, matrix.tall - 3, matrix.css_class),
         fill="currentColor",
         fill_opacity=f"{0.04 + cell.shade * (_DARKEST - 0.04):.2f}",
     )
@@ -96,7 +96,7 @@ _WIDEST = 92.0  # maximum width of a cell
 
 
 def confusion_pictures(figures: Figures) -> list[Picture]:
-    """One picture for each query with classes."""
+    """Draw a confusion matrix for each query with classes."""
     queries = dict.fromkeys(confusion.query for confusion in figures.confusions)
     by_query = {query: [item for item in figures.confusions if item.query == query] for query in queries}
     return [_confusion_picture(query, confusions, figures) for query, confusions in by_query.items()]
@@ -175,7 +175,7 @@ _COLUMNS = 3  # variants side by side on narrow paper
 
 
 def robustness_picture(figures: Figures) -> Picture | None:
-    """One picture, if there are answers to perturbed cases."""
+    """Draw accuracy under perturbations, if there are answers to perturbed cases."""
     by = {(item.variant, item.perturbation): item for item in figures.robustness}
     kinds = list(dict.fromkeys(item.perturbation for item in by.values()))
     kinds = [kind for kind in kinds if any(by[name, kind].accuracy.mean is not None for name, _ in by)]
@@ -223,7 +223,7 @@ def _cell(item: Degradation, narrow: bool) -> MatrixCell:
 def _draw_robustness(
     by: dict[tuple[str, str], Degradation], names: Sequence[str], kinds: Sequence[str], width: float
 ) -> Drawing:
-    """A row for each variant; on narrow paper a row for each perturbation, and several matrices if necessary."""
+    """Return a row for each variant; on narrow paper a row for each perturbation, and several matrices if necessary."""
     drawing = Drawing(width)
     columns = tuple(perturbation_name(kind) for kind in kinds)
     if width > 600:
