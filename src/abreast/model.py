@@ -64,7 +64,7 @@ class Variant:
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function, by default the experiment's.
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
-    `warmup`, its target is asked once before anything is measured; None leaves that to the target. `needs` are the
+    `warmup`, its target is called once before anything is measured; None leaves that to the target. `needs` are the
     resources that a node of a cluster must have to execute it.
 
     Examples:
@@ -214,8 +214,8 @@ class Check:
 
     `command` is a list of words, or with `shell` a single text. With `fails_before` it also runs on the initial
     workspace, where it is expected to fail. With `own` each case has its own tests; the command may then be inferred
-    from their type. `tests` are globs of the test files, which are restored before it runs; None if they are found by
-    a rule.
+    from their type. `tests` are globs of the test files, which are restored before it runs; None if a rule
+    locates them.
 
     >>> Check("tests", ("pytest", "{tests}")).names("tests")
     True

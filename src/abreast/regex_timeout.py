@@ -135,8 +135,8 @@ def _read(file: IO[bytes]) -> Any:
 
 
 def serve(parent: int, ends_with_parent: bool) -> None:
-    """Run the helper process until its input ends. The kernel kills it when a call times out, and with its parent if
-    the main thread started it: for the kernel, the parent is the thread."""
+    """Run the helper process until its input ends. The kernel kills it when a call times out, and when its parent ends
+    if the parent's main thread started it, because the kernel takes that thread for the parent."""
     if ends_with_parent:
         end_with(parent)
     for number in (signal.SIGVTALRM, signal.SIGALRM):

@@ -78,7 +78,7 @@ class AcrossRuns:
     second: Contender
     comparison: Comparison
     match: Match
-    changes: tuple[str, ...]  # what else is different between the two
+    changes: tuple[str, ...]  # other differences between the two
 
     @property
     def simulated(self) -> bool:
@@ -171,7 +171,7 @@ def history(
 
 
 def _compared(store: Store, before: str | None, run: str, variant: str, margin: float) -> AcrossRuns | None:
-    """None for the first run, and where the two have no score in common."""
+    """Compare two runs; None for the first run, and where the two have no score in common."""
     if before is None:
         return None
     try:
@@ -229,7 +229,7 @@ def _questions(first: list[_RunVariant], later: list[_RunVariant]) -> list[_Cont
 
 
 def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossRuns]:
-    """All verdicts, decided together in Holm's order; pairs that cannot be compared do not count there."""
+    """All verdicts, decided together in Holm's order; pairs that cannot be compared are excluded from it."""
     matched = [_matched(question) for question in questions]
     paired = {
         (0, at): pair(both.first, both.second, np.arange(len(both.cases)), _groups(questions[at], both.cases))
@@ -287,7 +287,7 @@ def _population(questions: Sequence[_ContenderPair], matched: Sequence[_Matched]
 
 
 def _planned(question: _ContenderPair, cases: int) -> int:
-    """Number of cases at which the final interval may be used; out of reach for an incomplete run."""
+    """Number of cases at which the final interval may be used; an incomplete run never reaches it."""
     runs = (question.first.rows, question.second.rows)
     if all(rows.meta["status"] == "complete" for rows in runs):
         return cases
@@ -401,13 +401,13 @@ def _variant(side: _RunVariant) -> StoredVariant:
 
 
 def _identity(side: _RunVariant) -> tuple[Any, ...]:
-    """Equal for contenders that can share answers. `cache clear` removes digests."""
+    """Return a key that is equal for contenders that can share answers. `cache clear` removes digests."""
     variant = _variant(side)
     return (variant.digest,) if variant.digest else (variant.target, variant.params)
 
 
 def _changes(question: _ContenderPair) -> tuple[str, ...]:
-    """What differs between the runs other than the answers."""
+    """Describe the differences between the runs, apart from the answers."""
     changes = []
     before, after = map(_variant, question.sides)
     settings = [{"target": variant.target, **variant.params} for variant in (before, after)]

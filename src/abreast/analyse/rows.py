@@ -165,8 +165,8 @@ class Rows:
             self.awaits_score = self.ok & ~np.isin(self.position, self.position[index[name == self.primary]])
         scores = {}
         for score in sorted(set(name.tolist()), key=lambda score: (score != self.primary, score)):
-            values, mine = np.full(len(self.position), np.nan), name == score
-            values[index[mine]] = value[mine]
+            values, has_name = np.full(len(self.position), np.nan), name == score
+            values[index[has_name]] = value[has_name]
             scores[str(score)] = self.usable(values)
         return scores
 
@@ -308,9 +308,9 @@ class Rows:
         ]
 
     def answer_data(self, *names: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The `data` of answers with the index of its row; with `names`, only of answers that have one of these keys.
+        """Yield row index and `data` of answers; with `names`, only of answers that have one of these keys.
 
-        Rows stored since the analysis began are left out."""
+        Rows stored after the analysis began are left out."""
         if names and not self.store.queries.has_columns(*names):
             return
         for position, data in self.store.queries.answer_data(self.run_id, names):
@@ -349,11 +349,11 @@ def by_case(rows: Rows, trials: Bools, values: Floats) -> Floats:
 
 def mean_of_known(values: Floats) -> float | None:
     """The mean of the values that are not nan; None if all are."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else None
 
 
 def median_of_known(values: Floats) -> float | None:
     """The median of the values that are not nan; None if all are."""
-    known = values[~np.isnan(values)]
-    return median(known) if len(known) else None
+    numbers = values[~np.isnan(values)]
+    return median(numbers) if len(numbers) else None

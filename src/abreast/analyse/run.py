@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def missing(self) -> MissingEvidence | None:
-        """What an inconclusive comparison would need to detect its effect; None if unknown, or if it has enough."""
+        """Evidence that an inconclusive comparison lacks to detect its effect; None if unknown, or if it has enough."""
         result = self.verdict
         if result.word != "inconclusive" or result.needed is None or result.demoted:
             return None
@@ -263,12 +263,12 @@ def no_comparison(reason: str, planned: int) -> Verdict:
 
 def never_answered(rows: Rows, variant: int) -> str:
     """`b failed in 100 of 100 trials (crash: …)`; empty if a trial was answered, or none failed."""
-    mine = rows.variant == variant
-    failed = int((mine & rows.error).sum())
-    if not failed or (mine & rows.ok).any():
+    of_variant = rows.variant == variant
+    failed = int((of_variant & rows.error).sum())
+    if not failed or (of_variant & rows.ok).any():
         return ""
     kind, message, _ = rows.first_error(variant)
-    trials = int((mine & rows.present).sum())
+    trials = int((of_variant & rows.present).sum())
     return f"{rows.variants[variant]} failed in {failed:,} of {many(trials, 'trial')} ({kind}: {message})"
 
 

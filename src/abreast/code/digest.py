@@ -22,14 +22,14 @@ from abreast.errors import BadInput
 
 
 def source_digest(function: Any, versioned: bool = False) -> str:
-    """A digest that changes when the function's answers may have changed, and is the same in every process, folder and
-    version of Python.
+    """Return a digest that changes when the function's answers may have changed, and is the same in every process,
+    folder and version of Python.
 
     It covers the function's code and, transitively, the functions, classes and data it refers to and the objects it
     holds (closures, defaults, arguments of a partial, the object of a method), by content. A function of a module also
-    depends on the module's file, one of a script only on its own lines. Of the modules imported on the way, the user's
-    count by file, installed packages by version. Objects without content (clients, locks, loggers) count by class.
-    Other held objects whose content cannot be read are refused, unless the user sets a version.
+    depends on the module's file, one of a script only on its own lines. Of imported modules, the
+    user's count by file, installed packages by version. Objects without content (clients, locks, loggers) count by
+    class. Other held objects whose content cannot be read are refused, unless the user sets a version.
 
     >>> source_digest(len) == source_digest(len)
     True
@@ -42,7 +42,7 @@ def source_digest(function: Any, versioned: bool = False) -> str:
 
 
 def content_digest(value: Any) -> str:
-    """A digest of the content of any object and its class; an object without content is refused.
+    """Return a digest of the content of any object and its class; an object without content is refused.
 
     >>> content_digest({1, 2}) == content_digest({2, 1})
     True
@@ -236,7 +236,7 @@ class _Digester:
                 yield from self._suspended(value) if has_type(value, *_SUSPENDED) else self._foreign(value)
 
     def _foreign(self, value: Any) -> Iterator[str]:
-        """The parts of a library's object, which is refused if it has no content and the user's own code holds it."""
+        """Yield the parts of a library's object; refuse one that has no content and is held by the user's own code."""
         try:
             pieces = content.foreign_object_pieces(value)
         except NoContentError as error:

@@ -1,4 +1,4 @@
-"""The code that a user's function depends on, by name, to report what changed. `digest` only detects that it did."""
+"""The code that a user's function depends on, by name, to report what changed; `digest` only detects that it did."""
 
 from __future__ import annotations
 

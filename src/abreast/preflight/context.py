@@ -62,7 +62,7 @@ class Context:
     spent_usd: float  # by the run that is continued
     settings: CheckSettings
     notes: Sequence[str] = ()  # of the suite
-    cleanup: Cleanup = field(default_factory=Cleanup)  # what killed runs left behind, now removed
+    cleanup: Cleanup = field(default_factory=Cleanup)  # leftovers of killed runs, removed before this run
 
     @property
     def limits(self) -> Limits:

@@ -1,4 +1,4 @@
-"""What a correct answer costs."""
+"""Cost per correct answer."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _suits_t(means: RelativeMeans) -> bool:
 
 
 def _fieller(means: RelativeMeans, level: float) -> Bounds:
-    """Fieller's bounds of a price, as multiples of it; without an upper one if it may be that nothing is correct."""
+    """Fieller's bounds of a price, as multiples of it; the upper one is infinite if the accuracy may be 0."""
     square = quantile_t(0.5 + level / 2, means.degrees) ** 2
     ((cc, ck), (_, kk)) = means.covariance
     # The set of ratios r with a·r² − 2·b·r + c ≤ 0.
@@ -151,7 +151,7 @@ def _norm(distances: Floats, correlation: Floats) -> float:
 
 
 def _distances(means: RelativeMeans, level: float) -> tuple[Floats, Floats]:
-    """How far below and above each mean its own bounds lie, on a log scale."""
+    """Distances of each mean to its own lower and upper bound, on a log scale."""
     t = quantile_t(0.5 + level / 2, means.degrees)
     below = t * means.errors
     above = below.copy()

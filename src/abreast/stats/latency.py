@@ -20,7 +20,7 @@ ALL_PAIRS = 1500  # up to this many values, all pairwise averages are listed
 
 @dataclass(frozen=True, slots=True)
 class LatencyRatio(Interval):
-    """How many times as long B takes as A on the same case, and what each takes."""
+    """How many times as long B takes as A on the same case, and the times of each."""
 
     median_a: float = math.nan
     median_b: float = math.nan

@@ -25,7 +25,7 @@ Stage = Literal["running", "at rest", "stopped"]
 
 
 class Limit:
-    """Override the methods that matter: none is required, and those left as they are cost nothing.
+    """Override the methods that matter: none is required, and unchanged ones cost nothing.
 
     The scheduler calls `wait` for the first job in each lane, then `take`, `settle` and `release` for every attempt.
     `conclude`, `blame`, `store` and `leave_out` are called for trials, never for judges and warm-ups.
@@ -42,7 +42,7 @@ class Limit:
 
     @property
     def key(self) -> object:
-        """What identifies it among the limits of a run, whatever its settings."""
+        """The key that identifies it among the limits of a run, whatever its settings."""
         return type(self), None if self.variants is None else frozenset(self.variants)
 
     def change(self, new: Self) -> None:
@@ -90,7 +90,7 @@ class Limit:
         return None
 
     async def watch(self, wake: Callable[[], None]) -> None:
-        """Watch what this limit depends on while trials run; `wake` makes the scheduler call `wait` again."""
+        """Watch the conditions of this limit while trials run; `wake` makes the scheduler call `wait` again."""
 
     def close(self) -> None:
         """The run is over."""
@@ -140,5 +140,5 @@ class LimitContext:
         return Concurrency(self.limits, self.targets[: len(self.trials)])
 
     def pool(self, target: Target) -> str:
-        """Name of what shares a rate and fails together: an address with its model, or the whole target."""
+        """Name of the service that shares one rate and fails as one: an address with its model, or the whole target."""
         return target.pool or target.name

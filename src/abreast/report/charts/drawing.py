@@ -32,16 +32,16 @@ def wide(text: str, size: float = 13) -> float:
     return cell_len(text) * size * _LETTER
 
 
-def fitted(text: str, room: float, size: float = 13) -> str:
-    """The beginning of a text that fits into this width.
+def fitted(text: str, max_width: float, size: float = 13) -> str:
+    """Cut a text to this width.
 
     >>> fitted("without_mcp", 40), fitted("short", 400)
     ('with…', 'short')
     """
     text = " ".join(printable(text[:400]).split())
-    if wide(text, size) <= room:
+    if wide(text, size) <= max_width:
         return text
-    while text and wide(text + "…", size) > room:
+    while text and wide(text + "…", size) > max_width:
         text = text[:-1]
     return text + "…"
 

@@ -19,8 +19,8 @@ from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 CONTEXT = 3  # lines around a change
 MAX_NAMES = 20  # files listed by name only because they do not fit
 GAP = "…"
-_CELL = 45  # bytes of a cell besides its text
-_FILE = 400  # bytes of a file besides its cells and names
+_CELL = 45  # bytes of a cell without its text
+_FILE = 400  # bytes of a file without its cells and names
 
 
 @dataclass(frozen=True, slots=True)

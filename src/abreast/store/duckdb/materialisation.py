@@ -111,7 +111,7 @@ def _catch_up(source: Connection, connection: duckdb.DuckDBPyConnection) -> None
         _insert_batch(connection, table, schema.TABLES[table], rows)
     for table in _FOLLOWED:
         _follow(source, connection, table, marks)
-    if deleted:  # not earlier: a new run may use them
+    if deleted:  # not earlier, because a new run may use them
         connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
     _follow_tracked(source, connection, marks)
     connection.execute("DELETE FROM watermarks")

@@ -1,7 +1,7 @@
-"""Queries for what changed in a run since a revision, for pages that follow it.
+"""Queries for the changes of a run since a revision, for pages that follow it.
 
-`Store.revision` says how far a run has been read. Take it before reading: then a change may be read twice, and none is
-missed. A row that replaces another is a change; its key says which.
+`Store.revision` marks how far a run has been read. Take it before reading: then a change may be read twice, but none is
+missed. A row that replaces another is a change, with the same key.
 """
 
 from __future__ import annotations
