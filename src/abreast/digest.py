@@ -59,7 +59,7 @@ def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
 
 def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
     module = type(value).__module__
-    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # the same in a worker
+    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # equal in a worker
     if isinstance(value, tuple):
         return {"tuple": [canonical(item, unknown) for item in value]}
     if isinstance(value, set | frozenset):

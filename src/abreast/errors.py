@@ -403,7 +403,7 @@ def _typed(error: BaseException, message: str) -> Failure:
 
 
 def _status(error: BaseException) -> int | None:
-    if _is(error, SystemExit):  # its code is an exit code
+    if _is(error, SystemExit):  # `code` is an exit code
         return None
     response = _peek(error, "response")
     for owner, name in ((error, "status_code"), (error, "status"), (error, "code"), (response, "status_code")):
@@ -468,6 +468,6 @@ def _message(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str.__str__(str(error))  # a subclass of str might not travel between processes
+        return str.__str__(str(error))  # a subclass of str might not be picklable
     except Exception as broken:  # noqa: BLE001 - a user's __str__
         return f"(its message cannot be shown: {type(broken).__name__})"

@@ -50,7 +50,7 @@ class Case:
 
 
 def _instead(name: str, value: Any) -> str:
-    """What to write instead of `case.NAME`, which a case does not have."""
+    """Suggest what to write instead of `case.NAME`, which does not exist."""
     if isinstance(value, Mapping) and name in value:
         return f"write case.input[{name!r}]"
     if hasattr(value, name):
@@ -111,7 +111,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a trial sends, after transform and template are applied. Estimates use it, and it is stored."""
+    """The request that a trial sends, after transform and template are applied. Estimates use it, and it is stored."""
 
     prompt: str
     input: Any
@@ -159,7 +159,7 @@ while it ran. Stored only if not empty."""
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a target returned. `data` holds further named values; each becomes its own column. `rate` is not stored: it
+    """The answer of a target. `data` has further named values; each becomes its own column. `rate` is not stored: it
     tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff. `waited_s` is how long
     an agent waited to repeat requests that its provider refused; it is not part of the latency.
 
@@ -183,7 +183,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave no answer, and whose fault that is; statistics and retries depend on `blame`."""
+    """The reason why an attempt gave no answer. Statistics and retries depend on `blame`."""
 
     kind: str
     blame: Blame

@@ -83,7 +83,7 @@ def _lowered(headers: Any) -> dict[str, str]:
 
 def _pairs(headers: Any) -> Iterator[tuple[Any, Any]]:
     items = getattr(headers, "items", None)
-    if items is None and not isinstance(headers, list | tuple):  # only item access
+    if items is None and not isinstance(headers, list | tuple):  # supports item access only
         for name in ("retry-after", "Retry-After", "retry-after-ms"):
             try:
                 yield name, headers[name]
@@ -134,5 +134,5 @@ def _until_moment(text: str, now: float) -> float | None:
         at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    rounding_s = 0.0 if "." in text else 1.0  # it may be any moment of that second
+    rounding_s = 0.0 if "." in text else 1.0  # the time may be any moment of that second
     return max(0.0, at + rounding_s - now)

@@ -25,7 +25,7 @@ TOO_SLOW = f"took longer than {SECONDS:g} s"
 CPU_TIME, REAL_TIME = signal.ITIMER_VIRTUAL, signal.ITIMER_REAL
 _SHORT_TEXT = 10_000  # characters; fast to search for a pattern with one repeat
 _REPEAT = re.compile(r"[*+?{]")
-_LENGTH = 8  # bytes of the length in front of each message
+_LENGTH = 8  # size in bytes of the length prefix of each message
 _WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG
 _SERVE = """\
 import sys

@@ -56,7 +56,7 @@ def _describe(value: Any) -> str:
     """A value in a message, cut if it is long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, or deeply nested lists
+    except (ValueError, RecursionError):  # a number with thousands of digits, or deeply nested lists
         text = reprlib.repr(value) if not isinstance(value, int) else "a number with too many digits"
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 

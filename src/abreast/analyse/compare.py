@@ -41,8 +41,8 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
-    import_notes: tuple[str, ...] = ()  # of a run that was imported
-    label: str | None = None  # of the run
+    import_notes: tuple[str, ...] = ()  # notes on the import, if the run was imported
+    label: str | None = None  # label of the run
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
     @property
@@ -57,7 +57,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which cases two runs have in common."""
+    """The cases that two runs have in common, and those they do not."""
 
     only_first: tuple[str, ...]  # case ids
     only_second: tuple[str, ...]
@@ -377,7 +377,7 @@ def _matched(question: _ContenderPair) -> _Matched:
 
 
 def _shared(question: _ContenderPair, cases: list[tuple[int, int]], repeats: int) -> Bools:
-    """Which answers are the same in both runs because one run reused them from the other, by case and repeat."""
+    """Mark the answers, by case and repeat, that one of the two runs reused from the other."""
     shared = np.zeros((len(cases), repeats), dtype=bool)
     if _identity(question.first) != _identity(question.second):
         return shared

@@ -21,10 +21,10 @@ class TrialGrid:
 
     score: Floats
     present: Bools
-    failed: Bools  # not through its own fault
+    failed: Bools  # failed by infrastructure
     skipped: Bools
-    service_s: Floats  # of new answers
-    cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
+    service_s: Floats  # service time of new answers
+    cost_usd: Floats  # cost of every answer, reused or not; a failure of unknown cost counts as an average answer
 
     def select(self, cases: Ints, repeats: int) -> TrialGrid:
         """These cases in this order, with their first repeats."""
@@ -52,9 +52,9 @@ def trial_grid(rows: Rows, variant: int, score: Floats) -> TrialGrid:
     )
 
 
-def _costs(rows: Rows, mine: Bools) -> Floats:
+def _costs(rows: Rows, of_variant: Bools) -> Floats:
     """Cost of each trial. A failure of unknown cost counts as an average answer, so that failing is not cheap."""
-    answered = rows.cost_usd[mine & rows.ok]
+    answered = rows.cost_usd[of_variant & rows.ok]
     if not len(answered) or np.isnan(answered).any():
         return np.full(len(rows.position), np.nan)
     guessed = np.where(rows.own_failure & np.isnan(rows.cost_usd), answered.mean(), rows.cost_usd)
@@ -106,9 +106,9 @@ class Pairs:
     baseline: Floats  # means over repeats
     variant: Floats
     failed: int  # left out because infrastructure failed on one side
-    unscored: int  # because an answer has no score
+    unscored: int  # left out because an answer has no score
     skipped: int
-    repeats_left_out: int  # of the compared cases
+    repeats_left_out: int  # repeats of compared cases that are left out
     worst: Worst | None  # None if nothing is lost
     latency: LatencyRatio | None
     cost: CostPerCorrect | None

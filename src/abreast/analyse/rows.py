@@ -30,7 +30,7 @@ _UNGROUPED = "\0"  # begins the label of a case without a group
 
 
 class FirstError(NamedTuple):
-    """Why a trial failed; `where` is the place in the user's own code, if known."""
+    """The first error of a variant or run; `where` is the place in the user's own code, if known."""
 
     kind: str
     message: str
@@ -101,7 +101,7 @@ class Rows:
         self.backoff_s: Floats = column["backoff_s"]
         self.cost_usd: Floats = column["cost_usd"]
         self.reused: Bools = column["reused"]
-        self.included: Bools = column["included"]  # a subscription pays
+        self.included: Bools = column["included"]  # whether a subscription pays for it
         self.in_vain_usd = store.spent_on_retries(self.run_id, len(self.variants))
         self.tokens: dict[str, Floats] = {name: column[f"{name}_tokens"] for name in TOKENS}
         self.case: Ints = self.position // self.per_case
@@ -110,7 +110,7 @@ class Rows:
         self.own_failure: Bools = self.error & (self.blame == "variant")
         self.skipped: Bools = self.status == "skipped"
         self.present: Bools = self.status != "cancelled"
-        self.awaits_score: Bools = np.zeros(len(self.position), dtype=np.bool_)  # in a run that is being executed
+        self.awaits_score: Bools = np.zeros(len(self.position), dtype=np.bool_)  # in an active run
         self.scores = self._scores() if self.primary else {}
         nothing = np.full(len(self.position), np.nan)
         self.score: Floats = self.scores.get(self.primary or "", self.usable(nothing))
@@ -135,7 +135,7 @@ class Rows:
 
     @cached_property
     def population(self) -> Population:
-        """What the verdict is about. Computed from the plan for older runs, which did not store it."""
+        """The cases that the verdict is about. Computed from the plan for older runs, which did not store it."""
         if "population" in self.provenance:
             return THESE_CASES if self.provenance["population"] == THESE_CASES else ALL_CASES
         if self.chained or len(self.variants) < 2 or not self.planned_cases:

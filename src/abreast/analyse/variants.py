@@ -23,10 +23,10 @@ MOST_TRIES = 10  # k of pass@k
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How repeats of the same case agree; pass rates only for scores that are 0 or 1."""
+    """Agreement of the repeats of a case; pass rates only for scores that are 0 or 1."""
 
-    pass_at: Mapping[int, float]  # by k, the chance that at least one of k tries succeeds
-    pass_hat: Mapping[int, float]  # by k, the chance that all of k tries succeed
+    pass_at: Mapping[int, float]  # chance that at least one of k tries succeeds, by k
+    pass_hat: Mapping[int, float]  # chance that all of k tries succeed, by k
     consistent: float  # the share of cases whose repeats all have the same score
 
 
@@ -37,7 +37,7 @@ class VariantSummary:
     name: str
     trials: int
     ok: int
-    errors: dict[tuple[str, str], int]  # by kind and blame
+    errors: dict[tuple[str, str], int]  # count by kind and blame
     skipped: int
     unscored: int
     reused: int
@@ -48,11 +48,11 @@ class VariantSummary:
     latency: dict[str, float]  # service time: p50 … p99
     queue: dict[str, float]
     backoff: dict[str, float]
-    tokens: dict[str, int]  # by class; only what the target reported
+    tokens: dict[str, int]  # count by class, as reported by the target
     repeats: Repeats | None
     accuracy: float | None = None  # the mean score over trials; None if none of them was answered
-    included_usd: float = 0.0  # of the cost, what a subscription pays
-    in_vain_usd: float = 0.0  # not in the cost: attempts that failed by infrastructure and were retried
+    included_usd: float = 0.0  # part of the cost that a subscription covers
+    in_vain_usd: float = 0.0  # cost of retried attempts that infrastructure failed; not part of `cost_usd`
     unpriced: int = 0  # new answers of unknown cost, which `cost_usd` lacks
 
     @property
@@ -140,12 +140,12 @@ def quantiles(values: Floats) -> dict[str, float]:
     return dict(zip(QUANTILES, map(float, ranks), strict=True))
 
 
-def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
+def mean_score(rows: Rows, trials: Bools, score: Floats) -> Interval | None:
     """The mean score over cases, or over groups if each weighs the same, as in the view `metrics`.
 
     The interval is Wilson's for scores of 0 and 1, else Student's t.
     """
-    usable = mine & ~np.isnan(score)
+    usable = trials & ~np.isnan(score)
     scores = score[usable]
     if not len(scores):
         return None
@@ -205,7 +205,7 @@ def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str
     return failures
 
 
-_VALUES = re.compile(  # of one case, in a scorer's explanation
+_VALUES = re.compile(  # values of one case in a scorer's explanation
     r"U\+[0-9A-F]{4,6} [A-Z0-9 -]+|"
     r"""…?'(?:[^'\\]|\\.)*'…?|…?"(?:[^"\\]|\\.)*"…?|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""",
     re.DOTALL,

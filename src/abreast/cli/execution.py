@@ -131,7 +131,7 @@ def print_plan(prepared: Prepared) -> None:
     """Print the plan and the findings, without those that only `check` prints."""
     _print_plan(prepared)
     for finding in prepared.findings:
-        if not finding.aside:
+        if not finding.is_check_only:
             _print_finding(finding)
     _print_series(prepared.series)
 

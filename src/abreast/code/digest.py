@@ -57,7 +57,7 @@ _GENERATED_METHODS = re.compile(  # generated for dataclasses and named tuples
     "__(init|repr|eq|ne|lt|le|gt|ge|hash|setattr|delattr|getstate|setstate|replace|new|getnewargs)__|"
     "_make|_replace|_asdict"
 )
-_INITIAL_DIGESTS: dict[int, tuple[Any, str]] = {}  # of containers that functions fill, when first visited
+_INITIAL_DIGESTS: dict[int, tuple[Any, str]] = {}  # first digests of containers that functions fill
 
 
 class _Digester:
@@ -90,7 +90,7 @@ class _Digester:
         if id(value) in self._digests:
             return self._digests[id(value)]
         self._alive.append(value)
-        if _is_importable_by_name(value):  # by name, since a chain of calls may be as deep as the project is large
+        if _is_importable_by_name(value):  # by name, since a chain of calls may be very deep
             self._pending.append(value)
             self._digests[id(value)] = qualified_name(value)
         else:
@@ -167,7 +167,7 @@ class _Digester:
             if name not in scope or name not in names or (origin == "user" and name in definition.rebinds):
                 continue
             value = scope[name]
-            for attribute in attributes:  # of the user's modules; attributes of objects count with the object
+            for attribute in attributes:  # attributes of the user's modules; those of objects count with the object
                 if not (has_type(value, types.ModuleType) and classify_module(value.__name__) == "user"):
                     break
                 value = vars(value).get(attribute)

@@ -65,7 +65,7 @@ def read_source(content: bytes) -> SourceFile | None:
     gc.disable()  # a syntax tree has many objects and no cycles: collection would take a third of the time
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not about our code
+            warnings.simplefilter("ignore")  # warnings about the parsed code
             return _SourceReader().read(ast.parse(content))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -47,7 +47,7 @@ def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
     columns = list(zip(*lines, strict=True))
     widths = [max(map(_width, column)) for column in columns]
     names = min(max(map(_width, lines[0])), available // 3)
-    width = (available - names) // len(rows) - 2  # of a transposed row
+    width = (available - names) // len(rows) - 2  # width of a transposed row
     if sum(widths) + 2 * len(widths) - 2 <= available:
         _print(lines, _right(rows, titles))
     elif width >= NARROW:

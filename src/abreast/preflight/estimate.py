@@ -51,10 +51,10 @@ class QuotaEstimate:
     needed: int
     most: int
     window_s: float
-    used: int | None  # in the current window, by this and other runs
+    used: int | None  # calls by all runs in the current window
 
     @property
-    def left(self) -> int | None:
+    def remaining(self) -> int | None:
         return None if self.used is None else max(0, self.most - self.used)
 
 

@@ -49,7 +49,7 @@ class Counts(Listener):
         self.at_judges = 0
         self.down: set[str] = set()  # names of targets in an outage, or of the store
         self.judge_cost = 0.0
-        self.is_paused = False  # by a control
+        self.is_paused = False  # paused by a control
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
         self._clock = clock

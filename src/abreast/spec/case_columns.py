@@ -58,7 +58,7 @@ class CaseColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Which columns of a table make the fields of a case. A field of several columns is a mapping."""
+    """The columns of a table for each field of a case. A field with several columns is a mapping."""
 
     file: str
     single: Mapping[str, CaseColumn] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class CaseTable:
         case_id, value, expected, tags, group = json.loads(line)
         case = Case(case_id, value, expected, tags, group)
         if _is_immutable(case):
-            self._last = (index, case)  # all trials of the case may share it
+            self._last = (index, case)  # kept, because all trials of the case may share it
         return case
 
     def original(self, index: int, case: Case) -> Case:

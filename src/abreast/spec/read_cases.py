@@ -28,7 +28,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")  # how Python writes bytes that are not
 
 
 class CaseLocation(NamedTuple):
-    """Where a case is written: a source such as `cases.jsonl:`, and a number such as its line."""
+    """The location of a case: a source such as `cases.jsonl:`, and a number such as its line."""
 
     source: str
     number: int
@@ -289,7 +289,7 @@ def _describe_csv_error(message: str) -> str:
     if "unexpected end of data" in message:
         return 'a quotation mark (") is never closed'
     if "expected after" in message:
-        return 'something follows a closing quotation mark; write "" for a quotation mark inside a quoted text'
+        return 'text after a closing quotation mark; write "" for a quotation mark inside a quoted text'
     return message
 
 

@@ -60,7 +60,7 @@ def kind_of(value: Any) -> str:
 
 
 def name_problem(text: str) -> str:
-    """Why a text cannot be a name; empty if it can."""
+    """Explain why a text cannot be a name; empty if it can."""
     if not text or text.isspace():
         return "is empty"
     if len(text) > 200:

@@ -16,7 +16,7 @@ from abreast.stats.numerics.student import NORMAL, quantile_t, two_sided_t
 
 LEAST_LABELS = 20  # labelled cases; with fewer, the coverage of the interval is unproven
 LEAST_GROUPS = 5  # groups with a labelled case
-CLEAR_DIFFERENCE = 0.1  # a human difference that counts as one; smaller ones say nothing about rare large ones
+CLEAR_DIFFERENCE = 0.1  # smallest clear difference by humans; smaller ones say nothing about rare large ones
 LEAST_CLEAR = 10  # with fewer clear differences one win and one loss are added to the labels
 
 
@@ -33,7 +33,7 @@ class CorrectedEstimate(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often a judge and a human give the same grade; `kappa` is None if both always give the same single grade."""
+    """Agreement of a judge and a human on grades; `kappa` is None if both always give the same single grade."""
 
     rate: float
     kappa: float | None

@@ -13,7 +13,7 @@ from abreast.stats.intervals.units import degrees_of_freedom
 from abreast.stats.numerics.arrays import ROUNDING, Floats, Numbers, exponential, group_index, numbers, share
 from abreast.stats.numerics.student import quantile_t
 
-MODERATE_SKEWNESS = 0.2  # over √n: above it, a t interval misses the truth too often
+MODERATE_SKEWNESS = 0.2  # above this skewness over √n, a t interval misses the truth too often
 HARDLY_VARYING = 0.1  # the standard deviation of costs over their mean
 
 Bounds = tuple[float, float]
@@ -21,7 +21,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class CostPerCorrect:
-    """What a correct answer costs with A and with B, and B's price as a multiple of A's; None if that is undefined."""
+    """Cost per correct answer with A and with B, and B's cost as a multiple of A's; None if that is undefined."""
 
     a: Interval
     b: Interval
@@ -193,8 +193,8 @@ class RelativeMeans:
     means: Floats
     covariance: Floats
     naive_errors: Floats  # standard errors if the cases were independent
-    skewness: Floats  # of the group totals; nan for a column without spread
-    degrees: float  # of freedom of the standard errors
+    skewness: Floats  # skewness of the group totals; nan for a column without spread
+    degrees: float  # degrees of freedom of the standard errors
     cases: int
     groups: int
 

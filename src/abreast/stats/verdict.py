@@ -38,7 +38,7 @@ class Verdict:
     ties: int
     reason: str = ""  # why there is no verdict, if not because of the width of the interval
     planned: int = 0  # cases
-    p: float = 1.0  # of the final interval; before the end, of the sequence
+    p: float = 1.0  # p value of the final interval; before the end, of the sequence
     needed: int | None = None  # cases in all (on these cases: repeats) to detect `effect`, if they vary as before
     effect: float = EFFECT
     population: Population = ALL_CASES  # the cases that the word is about

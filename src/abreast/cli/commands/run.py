@@ -119,7 +119,7 @@ def check(args: argparse.Namespace) -> None:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]
             for row in rows:
-                del row["aside"]  # only `run` uses it
+                del row["is_check_only"]  # only `run` uses it
             listings.show_json([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows])
         else:
             print_all_findings(prepared, args.verbose)

@@ -26,7 +26,7 @@ def build(context: LimitContext) -> Iterator[Limit]:
 class RemainingRate:
     """A rate as last announced: the remaining amount, and the amount started by then."""
 
-    limit: float | None  # or the highest remaining amount so far, if only that is announced
+    limit: float | None  # if not announced, the highest remaining amount so far
     remaining: float
     started: float
     reset_at: float = math.inf  # when the full amount is available again, if announced
@@ -56,7 +56,7 @@ class TargetRates:
     tokens: float = 0.0  # expected use of the requests started since tokens were first announced
     blind: int = 0  # requests started before tokens were first announced
     announcer: int = 0  # number of the request whose announcement counts
-    in_flight: dict[int, tuple[int, float]] = field(default_factory=dict)  # by position: its number, tokens up to it
+    in_flight: dict[int, tuple[int, float]] = field(default_factory=dict)  # request number and tokens by position
     request_rate: RemainingRate | None = None
     token_rate: RemainingRate | None = None
     has_announced: bool = False

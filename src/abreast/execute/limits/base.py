@@ -110,17 +110,17 @@ class LimitContext:
     """The settings and the execution that limits are built from."""
 
     limits: Limits
-    targets: Sequence[Target]  # of the variants, then of the judges
+    targets: Sequence[Target]  # targets of the variants, then of the judges
     judges: int = 0  # number of targets that belong to judges
     plan: Plan | None = None
     emit: Callable[..., Any]  # report an event, by kind and details
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
     estimates: Estimates
     waits_for_quota: bool = True
-    ledger: Callable[[], Ledger]  # of the accounts with a quota
-    own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
+    ledger: Callable[[], Ledger]  # ledger of the calls of accounts with a quota
+    own_failures: Sequence[tuple[int, str]] | None = None  # from earlier executions, as position and kind
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
-    capacity: int | None = None  # of the engine
+    capacity: int | None = None  # most jobs that the engine executes at the same time
 
     @property
     def trials(self) -> range:

@@ -21,7 +21,7 @@ from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
 from abreast.model import Blame, Failure, Outcome
 
-PATIENCE_S = 120.0  # with a service that has answered before
+PATIENCE_S = 120.0  # longest outage of a service that has answered before
 FIRST_PROBE_S, LONGEST_PROBE_S = 1.0, 10.0  # between two probes; doubles from one to the next
 OTHERS_FIRST_S = 1.0  # delay of a trial that failed as a probe, so that the next probe is another trial
 LONGEST_MESSAGE = 300  # characters
@@ -36,7 +36,7 @@ class Outage:
     gives_up_at: float
     next_probe_at: float
     interval_s: float = FIRST_PROBE_S
-    probe: Job | None = None  # in flight
+    probe: Job | None = None  # the probe in flight
 
     def wait(self, now: float) -> float:
         return UNTIL_AN_EVENT if self.probe is not None else max(0.0, self.next_probe_at - now)
@@ -54,8 +54,8 @@ class Service:
 
     name: str  # name of its target
     factor: int  # limits.breaker
-    has_answered: bool = False  # in this execution
-    answered_before: bool = False  # in an earlier execution of this run
+    has_answered: bool = False  # whether it answered in this execution
+    answered_before: bool = False  # whether it answered in an earlier execution of this run
     in_flight: set[Job] = field(default_factory=set)
     peak: int = 0  # most in flight
     failures: Counter[Job] = field(default_factory=Counter)  # failed attempts

@@ -16,8 +16,8 @@ from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
-FIRST_TRIALS = 10  # stop if all of them fail,
-MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
+FIRST_TRIALS = 10  # stop if all of these fail,
+MANY_TRIALS, SHARE_PERCENT = 20, 95  # or this share of more trials
 LONGEST_MESSAGE = 500  # characters
 
 

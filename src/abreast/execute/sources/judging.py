@@ -126,11 +126,11 @@ class Judging(Source):
         self._writer, self._state, self._early_stopping = writer, state, early_stopping
         self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # position, stored before?
         self._ready: list[deque[JudgeCall]] = [deque() for _ in panel.judges]
-        self._by_key: dict[str, JudgeCall] = {}  # until the reply is safe
+        self._by_key: dict[str, JudgeCall] = {}  # calls whose reply is not safe yet
         self._by_position: dict[int, JudgeCall] = {}  # by the position of its job
         self._judged: list[set[int]] = [set() for _ in panel.judges]
         self._broken_baselines: set[int] = set()  # broken by infrastructure
-        self._open = [0 for _ in panel.judges]  # answers waiting for a reply
+        self._open = [0 for _ in panel.judges]  # number of answers that wait for a reply
         self._undecided = 0  # number of earlier answers whose score may decide the run
         self._jobs = 0
         self._retry_at = 0.0  # when to read the store again
@@ -279,7 +279,7 @@ class Judging(Source):
         judge, run_id = self._panel.judges[pending.judge], self._lease.run_id
         question = JudgeQuestion(run_id, pending.position, judge.name, item)
         only = run_id if self._panel.only_own_run else None
-        stored = self._store.queries.known_judgement(key, question, only, self._panel.retries_unusable)
+        stored = self._store.queries.find_judgement(key, question, only, self._panel.retries_unusable)
         if stored is None:
             return None
         is_own, row = stored

@@ -65,7 +65,7 @@ def check_programs(context: Context) -> Finding | None:
         for program, version in programs.items()
     ]
     message = f"{many(len(agents), 'agent')}{f': {listed(names, 8)}' if names else ''}; git {version}"
-    return Finding("agents", "pass", message, "", tuple(details), aside=True)
+    return Finding("agents", "pass", message, "", tuple(details), is_check_only=True)
 
 
 def check_room(context: Context) -> Finding | None:
@@ -86,7 +86,7 @@ def check_room(context: Context) -> Finding | None:
     if needed > LARGE_SHARE * free:
         message += ": agents that build or install may fill the disk"
         return Finding("workspaces", "warn", message, "reduce parallel")
-    return Finding("workspaces", "pass", message, aside=True)
+    return Finding("workspaces", "pass", message, is_check_only=True)
 
 
 def check_containment(context: Context) -> Finding | None:
@@ -102,10 +102,10 @@ def check_containment(context: Context) -> Finding | None:
         messages.append(_CONTAINMENT[process_tree.containment()])
     message = f"processes end with their trial: {' and '.join(messages)}"
     if not open_agents:
-        return Finding("containment", "pass", message, aside=True)
+        return Finding("containment", "pass", message, is_check_only=True)
     message += f"; without a sandbox {listed(open_agents)} can read and change whatever you can"
     fix = "set sandbox: bubblewrap" if bubblewrap() else "install bubblewrap and set sandbox: bubblewrap"
-    return Finding("containment", "note" if bubblewrap() else "pass", message, fix, aside=True)
+    return Finding("containment", "note" if bubblewrap() else "pass", message, fix, is_check_only=True)
 
 
 def _agents(context: Context) -> list[tuple[str, AgentTarget]]:
@@ -149,7 +149,7 @@ def check_setup(context: Context) -> Finding | None:
     if cases < len(plan.cases):
         rest = len(plan.cases) - 1
         message = f"works for {plan.cases[0].id}; the run sets up the other {rest:,}, as does --try-tests"
-    return Finding("setup", "pass", message, aside=True)
+    return Finding("setup", "pass", message, is_check_only=True)
 
 
 def check_tests(context: Context) -> Finding | None:
@@ -166,7 +166,7 @@ def check_tests(context: Context) -> Finding | None:
         tries_all = True  # takes no time
     elif not most or (was_run and not tries_all):
         fix = "run `abreast check` with the same arguments and --try-tests to run them at no cost"
-        return Finding("tests", "note", "not tried yet", fix, aside=was_run)
+        return Finding("tests", "note", "not tried yet", fix, is_check_only=was_run)
     results = run_sync(lambda: _try_all(target, list(trials)) if tries_all else _try_some(target, trials, most))
     return _tests_finding(results, tries_all) if results else None
 

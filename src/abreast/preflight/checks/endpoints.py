@@ -56,7 +56,7 @@ def check_endpoints(context: Context) -> Finding | None:
     doubts = [f"{address} {doubt}" for address, reply in replies.items() if (doubt := reply.doubt)]
     if doubts:
         return Finding("endpoints", "warn", "; ".join(doubts), "check the server, or continue")
-    return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", aside=True)
+    return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", is_check_only=True)
 
 
 @dataclass(frozen=True, slots=True)

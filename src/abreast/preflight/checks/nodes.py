@@ -95,7 +95,7 @@ def _times(context: Context, capacity: Capacity) -> dict[str, float]:
 
 def _wait(quota: QuotaEstimate) -> float:
     """Seconds until the quota has room for the last trial."""
-    missing = 0 if quota.left is None else max(0, quota.needed - quota.left)
+    missing = 0 if quota.remaining is None else max(0, quota.needed - quota.remaining)
     return math.ceil(missing / quota.most) * quota.window_s
 
 

@@ -109,5 +109,5 @@ def check_models(context: Context) -> Finding | None:
         return Finding("models", "warn", "; ".join(changed[:2]), fix, tuple(changed))
     if models:
         names = sorted({model for runs in models.values() for model in runs[0][1]})
-        return Finding("models", "pass", f"answers come from {listed(names)}", aside=True)
+        return Finding("models", "pass", f"answers come from {listed(names)}", is_check_only=True)
     return None

@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from abreast.report.charts.colours import DARK, LIGHT, rules
 from abreast.text import printable
 
-WIDE, NARROW = 880, 358  # for desktops and phones
+WIDE, NARROW = 880, 358  # widths for desktops and phones
 _HEAD, _MARK = 62, 32  # heights of a file's head and of the mark of simulated runs
-_LETTER = 0.6  # of the font's size, on average
+_LETTER = 0.6  # average width of a letter, as a share of the font size
 
 
 def number(value: float) -> str:

@@ -16,7 +16,7 @@ class Bar:
     label: str
     estimate: float
     ends: tuple[float, float] | None
-    look: str  # a class: better, worse, open
+    look: str  # CSS class: better, worse or open
     note: str = ""
 
     @property

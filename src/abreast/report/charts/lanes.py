@@ -17,7 +17,7 @@ _LANE, _BETWEEN = 20.0, 14.0
 class Lane:
     """One figure of one variant: a bar; or a dot on its interval, if it has `ends`; or with `bar` a bar with `ends`."""
 
-    number: int  # of the variant
+    number: int  # index of the variant
     value: float
     figure: str
     ends: tuple[float, float] | None = None

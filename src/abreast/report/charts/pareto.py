@@ -17,7 +17,7 @@ from abreast.stats import Interval
 class Point:
     """One variant: its expense, such as dollars, and its score."""
 
-    number: int  # of the variant
+    number: int  # index of the variant
     name: str
     takes: float
     score: Interval

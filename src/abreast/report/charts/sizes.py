@@ -27,7 +27,7 @@ ALIKE = 1.5  # inputs that differ by a smaller factor have the same size
 class _SizeBin:
     label: str
     cases: int
-    scores: tuple[Interval | None, ...]  # of each variant
+    scores: tuple[Interval | None, ...]  # score of each variant
 
 
 def pictures(analysis: Analysis) -> list[Picture]:

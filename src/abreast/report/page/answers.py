@@ -31,7 +31,7 @@ class Caps:
 
 
 LARGE, SMALL = Caps(4_000, 2_000, 1_000), Caps(1_200, 600, 400)
-LINES = 400_000  # of diffs that are read for the page
+LINES = 400_000  # most lines of diffs read for the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Answered:
     ok: bool
     score: float | None
     prompt: str
-    links: tuple[Link, ...] = ()  # to artifacts
+    links: tuple[Link, ...] = ()  # links to artifacts
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from abreast.text import many
 HUMAN = "the human"
 ON_THE_PAGE = SizeLimits(24_000, 80, 240, 2_000)
 ON_ITS_OWN = SizeLimits(120_000, 400, 500, 6_000)
-READ = 1_000_000  # bytes of a diff that are read
-LINES = 30_000  # lines of a diff that are read
+READ = 1_000_000  # most bytes read of a diff
+LINES = 30_000  # most lines read of a diff
 _LINE = 50  # bytes that count as one line
 _COUNTS = ("files_changed", "lines_added", "lines_deleted")  # columns of a trial
 HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # a human's diff has all lines of its files

@@ -45,7 +45,7 @@ class ListedCase:
 
     @property
     def note(self) -> str:
-        """Why the case is not compared, else the difference between two scores in points."""
+        """The reason why the case is not compared, else the difference between two scores in points."""
         if self.reason or len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None:
             return self.reason
         return points(self.scores[1] - self.scores[0])

@@ -89,7 +89,7 @@ def _compared_scores(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """How the run was executed and evaluated, as far as it qualifies the verdict."""
+    """Describe the execution and evaluation of the run, as far as it qualifies the verdict."""
     rows, lines = analysis.rows, []
     groups = set(rows.groups(rows.counted) or ()) if analysis.comparisons else ()
     if groups:
@@ -391,7 +391,7 @@ def segment_cells(segment: Segment) -> tuple[str, ...]:
 
 
 def not_run_line(analysis: Analysis) -> str:
-    """How many trials were not run, and why; empty if none."""
+    """Say how many trials were not run, and why; empty if none."""
     missing = analysis.planned - analysis.stored
     if not missing:
         return ""

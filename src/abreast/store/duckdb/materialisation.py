@@ -239,6 +239,6 @@ def _array(kind: str, values: tuple[Any, ...]) -> Any:
         return np.ma.masked_array([0 if value is None else value for value in values], mask=mask, dtype=dtype)
     if kind == "BLOB":
         return np.array([*values, None], dtype=object)[:-1]
-    if kind == "VARCHAR":  # of a tracked table: a text column may hold numbers
+    if kind == "VARCHAR":  # a text column of a tracked table may hold numbers
         return np.array([value if value is None else str(value) for value in values], dtype=object)
     return np.array(values, dtype=object)

@@ -14,7 +14,7 @@ from abreast.store.queries.base import CASE, QueryGroup
 from abreast.store.queries.runs import StoredEvent
 from abreast.store.runs.controls import Control
 
-MOST_CHANGES = 5_000  # after more, read the run again
+MOST_CHANGES = 5_000  # if there are more, read the run again
 
 
 class Revision(NamedTuple):

@@ -37,7 +37,7 @@ class JudgementQueries(QueryGroup):
     def has_judgements(self, run_id: int) -> bool:
         return self._exists("SELECT 1 FROM judgements WHERE run_id = ?", run_id)
 
-    def known_judgement(
+    def find_judgement(
         self, key: str, question: JudgeQuestion, only_run: int | None, retries_unusable: bool
     ) -> tuple[bool, dict[str, Any]] | None:
         """An earlier judgement with this key, in any run or one, and whether it belongs to this question.

@@ -10,7 +10,7 @@ from abreast.store.queries.base import CASE, VARIANT, Array, Matches, QueryGroup
 from abreast.store.schema import LABEL_VERSION
 
 _SCORE = "scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ?"
-_BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
+_BY_SCORERS = "version IS DISTINCT FROM ?"  # excludes labels
 
 
 class StoredLabel(NamedTuple):

@@ -38,7 +38,7 @@ _ScoreKey = tuple[int, str]  # key of a score: the position of its trial, and it
 class Merged:
     """The result of merging one store."""
 
-    source: str  # its address
+    source: str  # address of that store
     runs: list[str] = field(default_factory=list)  # added runs, by their names in the target
     continued: list[str] = field(default_factory=list)  # runs in both stores that changed in the target
     renamed: dict[str, str] = field(default_factory=dict)  # name in the source → name in the target

@@ -18,7 +18,7 @@ class Extension:
     added: int  # cases that are new in this run
     spent_at: int | None  # planned cases of the earlier run that used the final interval, if one did
     grown_groups: int  # groups with cases of both runs
-    largest_group: int | None  # of the extended run
+    largest_group: int | None  # cases in the largest group of the extended run
     order: tuple[int, ...]  # indexes of the cases that come first
 
     @classmethod
@@ -56,7 +56,7 @@ class LockCheck:
 
     file: str
     created_at: str
-    earlier_runs: int  # of the experiment, when the plan was locked
+    earlier_runs: int  # runs of the experiment when the plan was locked
     differences: tuple[str, ...] = ()
 
     @classmethod

@@ -251,7 +251,7 @@ def temporary_folder() -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=folder) as name:
             yield Path(name)
     finally:
-        with contextlib.suppress(OSError):  # not empty
+        with contextlib.suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 
@@ -329,7 +329,7 @@ def _entries(descriptor: int) -> dict[str, list[str]]:
     entries: dict[str, list[str]] = {}
     with os.fdopen(os.dup(descriptor), "rb") as file:
         for line in file:
-            with contextlib.suppress(ValueError, AttributeError):  # a line cut off by a kill
+            with contextlib.suppress(ValueError, AttributeError):  # a line that was cut off by a kill
                 for key, value in json.loads(line).items():
                     entries.setdefault(key, []).append(str(value))
     return entries

@@ -17,7 +17,7 @@ from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
-MOST_PARAMETERS = 1_000  # in one statement
+MOST_PARAMETERS = 1_000  # most parameters in one statement
 _ORDER = {"predictions": ("started_at",), "metrics": (), "runs": ("run_id",)}
 _WRITTEN = ("seq",)  # the order of all other tables
 
