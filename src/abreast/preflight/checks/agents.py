@@ -30,7 +30,7 @@ from abreast.targets.workspace import NoWorkspace
 from abreast.targets.workspace.git import git_command
 from abreast.text import many
 
-LARGE_SHARE = 0.5  # of the free disk space
+LARGE_SHARE = 0.5  # share of the free disk space that is worth a warning
 TEST_FIX = "fix the command, install what is missing, or leave those cases out"
 _CONTAINMENT = {
     "subreaper": "child subreaper",
@@ -78,7 +78,7 @@ def check_room(context: Context) -> Finding | None:
     in_flight = Concurrency(context.limits, context.targets).likely
     root = drivers.root()
     free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.exists())).free
-    needed = size * (in_flight + 1)  # and the one that they are copied from
+    needed = size * (in_flight + 1)  # plus the one from which they are copied
     message = f"{many(in_flight, 'workspace')} of {_readable_size(size)} at once, {_readable_size(free)} free in {root}"
     if needed > free:
         fix = f"set {drivers.ROOT_VARIABLE} to a folder on a larger disk, or reduce parallel"
@@ -90,7 +90,7 @@ def check_room(context: Context) -> Finding | None:
 
 
 def check_containment(context: Context) -> Finding | None:
-    """Report what ends the processes of a trial, and whether agents run in a sandbox."""
+    """Report how the processes of a trial are ended, and whether agents run in a sandbox."""
     agents = _agents(context)
     if not agents:
         return None
@@ -161,7 +161,7 @@ def check_tests(context: Context) -> Finding | None:
         return None
     plan = context.plan
     trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
-    was_run = context.previous is not None  # then its results were reported
+    was_run = context.previous is not None  # its results were reported then
     if not most and not was_run and run_sync(lambda: _are_cached(target, plan)):
         tries_all = True  # takes no time
     elif not most or (was_run and not tries_all):

@@ -19,11 +19,11 @@ from abreast.preflight.previous_run import PreviousRun
 from abreast.spec.cases import CaseTable
 from abreast.text import many
 
-RUNS = 20  # searched for one with all cases
+RUNS = 20  # most runs searched for one with all cases
 COPIES = 10_000  # most cases whose tags are read
 TRAINING = ("train", "training")
 HELD_OUT = ("test", "testing", "validation", "valid", "val", "dev", "eval", "holdout")
-LARGEST_DVC_FILE = 1_000_000  # bytes; they have a few hundred
+LARGEST_DVC_FILE = 1_000_000  # bytes; such files usually have a few hundred
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,14 +91,14 @@ def variant_changes(context: Context, previous: PreviousRun) -> VariantChanges:
 
 
 def _indirect_change(variant: str, target: Target) -> str:
-    """What changed outside the spec, in words that end before "changed"."""
+    """Describe changes outside the spec, in words that end before "changed"."""
     if target.function is not None:
         return f"code of {variant}"
     return f"environment of {target.name} (its address, program, servers or workspace)"
 
 
 def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, CodeParts]) -> Iterator[tuple[str, str]]:
-    """Name of each function that changed, and what changed, in words that end before "changed"."""
+    """Yield the name of each changed function with its changes, in words that end before "changed"."""
     for name, parts in now.items():
         old = before.get(name)
         if old is None:

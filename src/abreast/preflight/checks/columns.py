@@ -15,7 +15,7 @@ from abreast.store.address import display_address
 from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
 
-ENOUGH_CASES = 20  # for segments
+ENOUGH_CASES = 20  # cases needed for segments
 OPTIONAL_FIELDS = {  # fields that a function can return with its answer
     "raw_response": ("raw_response",),
     "tokens": ("input_tokens", "output_tokens"),

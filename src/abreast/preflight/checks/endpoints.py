@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 CONNECT_S = 5.0
-ANSWER_S = 10.0  # until the first bytes of a response
+ANSWER_S = 10.0  # seconds until the first bytes of a response
 SLOW_S = 2.0  # slower replies are reported
 REST_S, LONGEST_REST = 0.5, 1_000_000  # seconds and bytes for the rest of a response
 AT_ONCE = 8
