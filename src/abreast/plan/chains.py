@@ -24,7 +24,7 @@ FIRST = -1
 
 
 def chains_of(cases: CaseTable, targets: Sequence[Target]) -> Before | None:
-    """The case that each case continues; None if no target continues from other cases. Raises BadInput."""
+    """Return the case that each case continues; None if no target continues from other cases. Raises BadInput."""
     before: Before | None = None
     for variant, target in enumerate(targets):
         if not len(cases) or target.after(cases[0]) is None:
@@ -97,7 +97,7 @@ def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -
 
 
 def reuses_in_chains(plan: Plan, store: Store, reuses: Iterable[Reuse]) -> list[Reuse]:
-    """Reuses that continue from a predecessor that is reused too."""
+    """Keep the reuses whose predecessor in the chain is also reused."""
     reuses = list(reuses)
     positions = unbroken(plan, store, {reuse.position: (reuse.run_id, reuse.source) for reuse in reuses})
     return [reuse for reuse in reuses if reuse.position in positions]
