@@ -5,6 +5,8 @@ This module is outside the package, so that pytest loads nothing of abreast befo
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +42,8 @@ class ExperimentItem(pytest.Item):
         from abreast import Experiment
 
         experiment = Experiment.load(self.path)
-        result = experiment.run(refuse_costly=True)
+        with _locked(self.path):
+            result = experiment.run(refuse_costly=True)
         self.user_properties += [("abreast_run", result.run), ("abreast_verdict", result.verdict.word)]
         has_several = len(result.analysis.variants) > 1
         _require(result, experiment.spec.fail_if or (DEFAULT if has_several else ()))
@@ -74,16 +77,31 @@ def abreast_run(request: pytest.FixtureRequest) -> RunExperiment:
     def run(experiment: Experiment | str | os.PathLike[str], fail_if: Sequence[str] = (), **options: Any) -> Result:
         __tracebackhide__ = True
         from abreast import Experiment
+        from abreast.experiment.setup import changed_spec
 
         if not isinstance(experiment, Experiment):
             experiment = Experiment.load(request.path.parent / experiment)
+        if fail_if:
+            own = [fail_if] if isinstance(fail_if, str) else fail_if
+            spec = changed_spec(experiment.spec, {"fail_if": [*experiment.spec.fail_if, *own]}, "fail_if")
+            experiment = Experiment.of(spec, experiment.base, experiment.origin, experiment.notes)
         options = {"refuse_costly": True, **options}
-        result = experiment.run(**options)
-        _require(result, [*experiment.spec.fail_if, *([fail_if] if isinstance(fail_if, str) else fail_if)])
+        with _locked(experiment.origin or request.path):
+            result = experiment.run(**options)
+        _require(result, experiment.spec.fail_if)
         request.node.add_report_section("call", "abreast", str(result.verdict))
         return result
 
     return run
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait while another worker of xdist executes the experiment of this file: only one run of it can be active."""
+    with path.open("rb") as file:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _require(result: Result, requirements: Iterable[str]) -> None:

@@ -230,7 +230,7 @@ class Runner:
 
 def _outputs(path: Path) -> dict[str, str]:
     text = path.read_text() if path.exists() else ""
-    return {match[1]: match[3] for match in re.finditer(r"^(\w+)<<(.+)\n(.*?)\n\2$", text, re.M | re.S)}
+    return {match[1]: match[3] for match in re.finditer(r"^(\w+)<<(\S+)\n(.*?)\n\2$", text, re.M | re.S)}
 
 
 def _filled(text: str, context: Mapping[str, str]) -> str:

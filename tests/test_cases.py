@@ -340,7 +340,7 @@ GOOD = '{"id": "ok", "input": "x", "expected": "y"}\n'
 BAD_LINES = [
     ('{"id": \n', "not valid JSON: a value is missing"),
     ("nonsense\n", "not valid JSON"),
-    ('{"input": "x" "expected": "y"}', "not valid JSON: a comma is missing (column 15)"),
+    ('{"input": "x" "expected": "y"}', "not valid JSON: a comma or a closing bracket is missing (column 15)"),
     ("[1]\n", "a case must be a mapping with input and expected, got [1]"),
     ('{"input": "x", "input": "z"}', 'duplicate key "input"'),
     ('{"id": "a", "expected": "y"}', '"input" is missing'),

@@ -187,7 +187,7 @@ def test_invalid_commands_are_refused_with_a_fix(folder: Folder) -> None:
             r'unknown placeholder \{promt\} \(did you mean "prompt"\?\).*\{prompt_file\}',
         ),
         ({"command": ["agent", '{"a": 1}']}, r"unknown placeholder .*literal braces as \{\{ and \}\}"),
-        ({"command": "agent {prompt}"}, r"must be a list of words, .*\[agent, \{prompt\}\], or add shell: true"),
+        ({"command": "agent {prompt}"}, r'must be a list of words, .*\["agent", "\{prompt\}"\], or add shell: true'),
         ({"command": "echo {prompt}", "shell": True}, r"\{prompt\} is not available in .*write \$ABREAST_PROMPT_FILE"),
         ({"command": ["echo"], "shell": True}, "shell: true requires a command that is one text"),
         ({"command": ["agent", "{model}"]}, "there is no model"),

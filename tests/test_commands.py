@@ -158,6 +158,44 @@ def check_summary(summary: dict[str, Any]) -> None:
     assert (plain["errors"], plain["cost_usd"]) == ({}, None)
 
 
+def test_with_json_nothing_that_the_users_code_prints_reaches_stdout(folder: Folder) -> None:
+    folder.write(
+        "chatty.py",
+        """
+import os
+
+print("hello from the module")
+
+
+def cases():
+    print("hello from the cases")
+    return [{"id": f"c{n}", "input": "2 + 2", "expected": "4"} for n in range(6)]
+
+
+def predict(case):
+    print("hello from the target")
+    os.system("echo hello from a child")
+    return "4"
+
+
+def score(case, answer):
+    print("hello from the scorer")
+    return 1.0
+""",
+    )
+    folder.write(
+        "spec.yaml",
+        "cases: python:chatty:cases\nvariants: {a: {target: python:chatty:predict}, b: {target: python:chatty:predict, "
+        "executor: process}}\nscorers: [python:chatty:score]\n",
+    )
+    for words in ("run spec.yaml", "aa spec.yaml", "check spec.yaml", "cases list spec.yaml", "rescore"):
+        done = folder.command(*words.split(), "--json")
+        assert done.code == 0, done.err
+        assert isinstance(done.json, list)
+        assert "hello from the module" in done.err
+    assert "hello from a child" in folder.command("run", "spec.yaml", "--fresh", "--quiet").out
+
+
 def test_run_report_and_rescore_print_the_verdict_as_json(simulated: Folder) -> None:
     for words in (["run", "experiment.yaml"], ["report"], ["rescore"]):
         (summary,) = simulated.abreast(*words, "--json").json
@@ -569,6 +607,28 @@ def test_a_crashing_scorer_keeps_answers_intact_and_can_be_fixed(folder: Folder)
     assert folder.sql("select count(score) s, avg(score) m from predictions") == [{"s": 24, "m": 1.0}]
 
 
+def test_scoring_that_outlasts_the_trials_is_announced(folder: Folder) -> None:
+    folder.cases(2)
+    folder.write(
+        "slow.py",
+        """
+import pathlib, time
+
+def score(case, answer):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    return 1.0
+""",
+    )
+    folder.write("spec.yaml", "cases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [python:slow:score]\n")
+    run = folder.start("run", "spec.yaml")
+    assert run.stderr is not None
+    assert any("all trials are done; their answers are being scored" in line for line in run.stderr)
+    folder.write("go", "")
+    run.communicate()
+    assert run.returncode == 0
+
+
 def test_the_baseline_against_itself_finds_nothing(simulated: Folder) -> None:
     done = simulated.abreast("aa", "experiment.yaml")
     assert done.code == 0
@@ -719,6 +779,19 @@ def test_a_misspelt_flag_gets_a_suggestion(simulated: Folder, words: list[str], 
         in refused.err
     )
     assert f"help: run `abreast {words[0]} --help`" in refused.err
+
+
+def test_the_advice_for_a_missing_folder_can_be_pasted(simulated: Folder) -> None:
+    address = "my results/new.db"
+    done = simulated.abreast("run", "experiment.yaml", "--store", address)
+    assert done.code == 2
+    advice = done.err.rpartition("help: run `")[2].partition("`")[0]
+    subprocess.run(shlex.split(advice), check=True)
+    assert simulated.abreast("run", "experiment.yaml", "--store", address).code == 0
+
+
+def test_only_required_arguments_are_named_as_missing(folder: Folder) -> None:
+    assert "arguments are required: RUN, ACTION\n" in folder.abreast("ctl").err
 
 
 def test_frequent_flags_have_short_forms(simulated: Folder) -> None:

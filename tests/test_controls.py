@@ -29,6 +29,7 @@ from abreast.store import open_store
 from abreast.store.runs.controls import Control
 from conftest import Folder
 from test_scheduler import plan_of
+from test_view_cases import RunWriter
 from virtual import Memory, Rig, run
 
 # -- in virtual time ---------------------------------------------------------------------------------------------------
@@ -250,6 +251,7 @@ REFUSED = {
     '{"budget_usd": -1}': "set: limits.budget_usd must be a number above 0, got -1",
     '{"paralel": 1}': 'set: unknown key "paralel" in limits (did you mean "parallel"?)',
     '{"parallel.openai": 1}': 'set: no target "openai"',
+    '{"parallel.": 1}': 'set: no target ""',
     '{"parallel": 9, "timeout": 5}': "set: timeout cannot change during a run",
     "{}": "set: missing setting",
     "7": "set: missing setting",
@@ -422,7 +424,20 @@ def test_a_controller_notices_that_the_driver_died(slow: Folder) -> None:
     assert "abreast resume" in errors
 
 
+def test_a_request_without_an_answer_may_still_be_applied(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("abreast.experiment.control.ANSWER_S", 0.0)
+    with open_store(folder.path / "results.db") as store:
+        run = RunWriter(store, "calm-1", ["one"], 1, 1)
+        with pytest.raises(StoreError, match="no answer within 0 s from the process that executes calm-1") as error:
+            control_run(store, "calm-1", "pause")
+        assert error.value.fix.startswith("it may still apply the request; see `abreast show calm-1 --events")
+        assert [request.action for request in store.pending_controls(run.lease.run_id)] == ["pause"]
+        run.finish()
+
+
 BAD_WORDS = {
+    "": "required: RUN, ACTION\n",
+    "latest pause": "see `abreast report",
     "latest jump": "invalid choice",
     "latest pause parallel=8": "pause takes no settings",
     "latest set": "set needs NAME=VALUE",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from abreast import Experiment
 from abreast.analyse.decision import gates
 from abreast.errors import BadInput
 from conftest import Folder
@@ -143,6 +144,15 @@ def test_an_invalid_requirement_gives_exit_2_before_anything_runs(
     done = folder.abreast("run", "spec.yaml", "--fail-if", requirement)
     assert done.code == 2
     assert message in done.err
+    assert folder.abreast("check", "spec.yaml", "--fail-if", requirement).code == 2
+    folder.write("own.yaml", EXPERIMENT + f"fail_if: ['{requirement}']\n")
+    for command in ("run", "check"):
+        done = folder.abreast(command, "own.yaml")
+        assert done.code == 2
+        assert "--fail-if " in done.err
+        assert message in done.err
+    with pytest.raises(BadInput, match=r"own\.yaml: --fail-if "):
+        Experiment.load(folder.path / "own.yaml").run()
     assert not (folder.path / "results.db").exists()
 
 

@@ -107,7 +107,8 @@ def test_the_variants_of_a_new_experiment_decide_where_no_run_of_the_base_branch
 
 def test_text_of_models_executes_no_command_and_mentions_nobody(runner: Runner, api: Api) -> None:
     hostile = "::add-mask::x\n##[add-path]/tmp\n@octocat <b>#1</b> | [a](https://example.org) `"
-    (runner.checkout / "answers.py").write_text(f"def answer(case):\n    raise ValueError({hostile!r})\n")
+    code = f"def answer(case):\n    print({hostile!r})\n    raise ValueError({hostile!r})\n"
+    (runner.checkout / "answers.py").write_text(code)
     cases = [{"id": f"::warning::@octocat #{number} ##[error]", "input": "x", "expected": "y"} for number in range(12)]
     (runner.checkout / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
     job = runner.pull_request(spec="spec.yaml")
@@ -131,6 +132,7 @@ def test_a_wrong_requirement_is_an_error(runner: Runner, requirement: str) -> No
     job = runner.pull_request(spec="spec.yaml", fail_if=requirement)
     assert job.code == 2
     assert f'error: --fail-if "{requirement}"' in job.log
+    assert f'::error title=abreast::--fail-if "{requirement}"' in "\n".join(job.commands)
     assert "Traceback" not in job.log
 
 
@@ -138,7 +140,7 @@ def test_a_run_without_a_result_says_so_and_keeps_its_exit_code(runner: Runner, 
     (runner.checkout / "spec.yaml").write_text(SPEC.replace("cases.jsonl", "missing.jsonl"))
     job = runner.pull_request(spec="spec.yaml")
     assert job.code == 2
-    assert job.outputs["outcome"] == "no_comparison"
+    assert (job.outputs["outcome"], job.outputs["run"]) == ("no_comparison", "")
     assert "missing.jsonl" in job.log
     assert "ended without a result (exit code 2)" in api.own[0]
 

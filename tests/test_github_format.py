@@ -106,7 +106,9 @@ def test_many_variants_give_few_annotations_the_worst_first(job: Folder) -> None
     lines = annotations(done)
     assert lines[0].startswith("::warning title=abreast%3A worse")
     assert len(lines) == 11
-    assert read_outputs(job.path / "outputs")["outcome"] == "worse"
+    outputs = read_outputs(job.path / "outputs")
+    assert outputs["outcome"] == "worse"
+    assert outputs["verdict"].startswith("v13 is worse than v0")
 
 
 def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None:
@@ -116,6 +118,19 @@ def test_a_summary_that_is_too_long_is_cut_between_sections(job: Folder) -> None
     assert len(text.encode()) < 65_536
     assert text.endswith("The rest is too long for a summary; see `abreast report`.\n")
     assert text.count("<details>") == text.count("</details>")
+
+
+def test_a_summary_is_measured_with_what_keeps_it_from_mentioning(job: Folder) -> None:
+    names = [f"{number}-{'@x#1' * 40}" for number in range(40)]
+    scripted(job, [{name: ["yes"] for name in names}], "--quiet", variants=names)
+    text = job.abreast("report", "--format", "github").out
+    assert len(text) < 65_000
+    assert text.endswith("The rest is too long for a summary; see `abreast report`.\n")
+
+
+def test_variants_of_one_run_are_named_in_the_title(job: Folder) -> None:
+    scripted(job, pairs(9, 2, 9), "--quiet")
+    assert "## ✅ b against a: better\n" in job.abreast("compare", "latest:a", "latest:b", "--format", "github").out
 
 
 def test_a_summary_that_cannot_be_written_costs_only_itself(job: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import math
@@ -86,6 +87,12 @@ def test_json_lines_with_the_usual_names_need_no_map(folder: Folder) -> None:
     folder.write("rows.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
     imported(folder, "rows.jsonl")
     assert folder.sql("select count(*) as n, avg(score) as mean from predictions") == [{"n": 8, "mean": 0.5}]
+
+
+def test_one_row_of_json_lines_is_a_log(folder: Folder) -> None:
+    folder.write("rows.jsonl", '{"case": "c1", "score": 1}\n')
+    imported(folder, "rows.jsonl")
+    assert folder.sql("select case_id, score from predictions") == [{"case_id": "c1", "score": 1.0}]
 
 
 def test_importing_twice_changes_nothing(folder: Folder) -> None:
@@ -210,6 +217,13 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
     [
         ("empty.csv", "", (), "unknown format: the file is empty"),
         ("notes.txt", "hello world\n", (), "unknown format: text"),
+        (
+            "rows.csv.gz",
+            gzip.compress(b"case,score\nc1,1\n"),
+            (),
+            "unknown format: compressed with gzip; unpack it first",
+        ),
+        ("image.png", b"\x89PNG\r\n\x1a\n\0\0\0\r", (), "unknown format: binary data"),
         ("other.json", '{"winner": "b", "rounds": []}', (), "unknown format: JSON with winner, rounds"),
         ("page.html", "<html><body/></html>", (), "unknown format: XML"),
         ("rows.csv", ROWS, ("--map", "case=id"), "--map case=id: no such column"),
@@ -226,6 +240,7 @@ def test_a_score_beyond_0_and_1_needs_its_range(folder: Folder) -> None:
         ("rows.csv", ROWS[:-20], ("--map", MAP), "line 5: 6 cells, the first line has 10"),
         ("rows.csv", ROWS, ("--map", MAP, "--range", "x=0..2"), "--range x: no score x"),
         ("rows.csv", ROWS, ("--range", "x=2..1"), "the lowest value must be below the highest"),
+        ("rows.csv", ROWS, ("--range", "x=0..inf"), "--range x=0..inf: both values must be finite"),
         ("rows.csv", ROWS, ("--format", "exel"), "--format exel: unknown format"),
         ("rows.jsonl", '{"case": "a", "score": 1}\n{"case": "b", "sc', (), "line 2 is not JSON"),
         ("rows.csv", "case,score\n", (), "the table has no rows"),
@@ -256,6 +271,42 @@ def test_costs_times_and_tokens_below_0_are_refused(folder: Folder, column: str,
     done = folder.abreast("import", "rows.csv")
     assert done.code == 2
     assert what in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        ("latency", "inf", "the latency is inf, too large for a time in seconds"),
+        ("started_at", "1.79e12", "the start is 1.79e+12, too large for a time in seconds"),
+        ("cost", "inf", "the cost is inf, too large"),
+        ("input_tokens", "1e30", "the input tokens is 1e+30, too large"),
+    ],
+)
+def test_numbers_that_no_report_can_show_are_refused(folder: Folder, column: str, value: str, what: str) -> None:
+    folder.write("rows.csv", f"case,score,{column}\nc1,1,2\nc2,1,{value}\n")
+    done = folder.abreast("import", "rows.csv")
+    assert done.code == 2
+    assert f"case c2: {what}" in done.err, done.err
+
+
+def test_files_before_a_damaged_one_are_imported_and_named(folder: Folder) -> None:
+    folder.write("good.csv", "case,score\nc1,1\n")
+    folder.write("bad.csv", "case,score\nc1\n")
+    done = folder.abreast("import", "good.csv", "bad.csv")
+    assert done.code == 2
+    assert done.out.startswith("good.csv: 1 trial of table → "), done.output
+
+
+def test_names_of_variants_and_cases_stay_in_their_line(folder: Folder) -> None:
+    rows = [
+        {"case": f"c{n}\n::error::x", "variant": name, "score": 1} for n in range(2) for name in ("a\n::set-env::", "b")
+    ]
+    folder.write("rows.jsonl", "\n".join(map(json.dumps, rows)))
+    folder.write("fewer.jsonl", "\n".join(map(json.dumps, rows[:2])))
+    done = folder.abreast("compare", "rows.jsonl", "fewer.jsonl")
+    assert "rows.jsonl:a ::set-env::" in done.out
+    assert "not paired, only in rows.jsonl: c1 ::error::x (1 case)" in done.out
+    assert not any(line.startswith("::") for line in done.out.splitlines())
 
 
 def test_a_cell_that_is_too_large_is_refused(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +471,36 @@ def test_an_input_that_one_log_lacks_is_not_called_different(folder: Folder) -> 
     done = folder.abreast("compare", "a.csv", "b.csv")
     assert "not paired, the input is known in one run only: 1, 2 (2 cases)" in done.out
     assert "different input" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "is_paired"),
+    [("4", '"4"', True), ("4", "null", True), ('["a", "b"]', '"[\\"a\\", \\"b\\"]"', True), ("4", '"5"', False)],
+)
+def test_expected_answers_are_compared_as_other_tools_write_them(
+    folder: Folder, ours: str, theirs: str, is_paired: bool
+) -> None:
+    folder.write("cases.jsonl", f'{{"id": "c1", "input": "x", "expected": {ours}}}')
+    folder.write("spec.yaml", "name: e\ncases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [exact]\n")
+    assert folder.abreast("run", "spec.yaml", "--quiet", "--yes").code == 0
+    folder.write("rows.jsonl", f'{{"id": "c1", "input": "x", "expected": {theirs}, "score": 1, "variant": "a"}}\n' * 2)
+    done = folder.abreast("compare", "latest", "rows.jsonl")
+    assert ("different expected answer: c1" in done.out) != is_paired, done.output
+
+
+def test_a_file_without_scores_is_to_be_imported_before_it_is_scored(folder: Folder) -> None:
+    for name in ("a", "b"):
+        case = {"name": "c1", "inputs": "x", "output": "y", "task_duration": 1}
+        folder.write(f"{name}.json", json.dumps({"name": "e", "cases": [case], "failures": []}))
+    done = folder.abreast("compare", "a.json", "b.json")
+    assert "a.json has no scorer" in done.err, done.output
+    assert "run `abreast import a.json`" in done.err
+
+
+def test_cases_without_an_input_are_no_duplicates(folder: Folder) -> None:
+    folder.write("rows.csv", "case,variant,score\n" + "".join(f"c{n},a,{n % 2}\nc{n},b,1\n" for n in range(10)))
+    imported(folder, "rows.csv")
+    assert "duplicates" not in folder.abreast("validate").out
 
 
 # -- everything else works on imported runs ----------------------------------------------------------------------------

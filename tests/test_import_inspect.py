@@ -114,6 +114,9 @@ def test_conversations_choices_graders_and_dictionaries_of_scores(folder: Folder
     inputs = [json.loads(row["input"]) for row in folder.sql("select input from cases order by id")]
     assert inputs[1] == {"question": "Which one is a fruit?", "choices": ["apple", "chair"]}
     assert all(set(message) == {"role", "content"} for message in inputs[0]), "ids of messages differ between runs"
+    (report,) = folder.abreast("report", "--json").json
+    figures = report["provenance"]["imported"]["facts"]["results"]
+    assert figures["unknown/mean"] is None, "Inspect logs NaN"
 
 
 @pytest.mark.parametrize(
@@ -322,6 +325,18 @@ def test_an_exported_log_has_the_form_that_inspect_reads(folder: Folder, ours: s
     assert head["results"]["completed_samples"] == 47
     assert refused["error"]["message"].startswith("network (infrastructure): 503")
     assert len(summaries) == 48
+
+
+def test_several_expected_texts_are_several_targets(folder: Folder) -> None:
+    folder.write(
+        "cases.jsonl", '{"id": "c1", "input": "x", "expected": ["a", "b"]}\n{"id": "c2", "input": "y", "expected": 4}'
+    )
+    folder.write("spec.yaml", "name: e\ncases: cases.jsonl\nvariants: {a: {target: simulated}}\nscorers: [exact]\n")
+    assert folder.abreast("run", "spec.yaml", "--quiet", "--yes").code == 0
+    assert folder.abreast("export", "latest", "--format", "inspect", "--output", "log.eval").code == 0
+    with zipfile.ZipFile(folder.path / "log.eval") as archive:
+        targets = [json.loads(archive.read(f"samples/{name}_epoch_1.json"))["target"] for name in ("c1", "c2")]
+    assert targets == [["a", "b"], "4"]
 
 
 def test_an_export_overwrites_nothing(folder: Folder, ours: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,6 @@ def test_two_runs_of_a_task_in_a_folder_are_refused(folder: Folder) -> None:
     ("row", "message"),
     [
         ({"doc_id": 0, "doc": {}, "acc": 1.0}, "needs doc_id, resps, filtered_resps; has doc_id, doc, acc"),
-        ({"doc_id": 0, "doc": {}, "resps": [["x"]], "filtered_resps": ["x"]}, "no metric with a number"),
         (
             {"doc_id": [1], "doc": {}, "resps": [["x"]], "filtered_resps": ["x"], "acc": 1},
             "doc_id is not a number: [1]",
@@ -170,6 +170,25 @@ def test_rows_of_another_shape_are_refused_with_what_they_have(
     done = folder.abreast("import", "rows.jsonl")
     assert done.code == 2
     assert message in done.err, done.err
+
+
+def sample(number: int, **metrics: Any) -> str:
+    row = {"doc_id": number, "doc": {"n": number}, "target": "x", "arguments": [], "resps": [["x"]]}
+    return json.dumps({**row, "filtered_resps": ["x"], "metrics": list(metrics), **metrics}) + "\n"
+
+
+def test_the_first_document_may_have_no_number(folder: Folder) -> None:
+    folder.write("rows.jsonl", sample(0, acc=math.nan) + sample(1, acc=1.0))
+    import_logs(folder, "rows.jsonl")
+    assert folder.sql("select score from predictions order by case_id") == [{"score": None}, {"score": 1.0}]
+
+
+def test_answers_without_a_metric_for_each_document_are_there_to_be_scored(folder: Folder) -> None:
+    folder.write("rows.jsonl", sample(0, bypass=999) + sample(1, bypass=999))
+    import_logs(folder, "rows.jsonl")
+    assert "no scorer: answers are stored" in folder.abreast("report").out
+    assert folder.abreast("rescore", "--scorer", "exact").code == 0
+    assert folder.sql("select score from predictions") == [{"score": 1.0}, {"score": 1.0}]
 
 
 def test_a_metric_for_which_less_is_better_is_not_the_main_one(folder: Folder) -> None:

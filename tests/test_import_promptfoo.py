@@ -149,6 +149,12 @@ def test_other_results_are_refused_with_what_was_found(folder: Folder, change: d
     assert (done.code, message in done.err) == (2, True), done.err
 
 
+def test_results_of_version_1_are_refused_by_their_version(folder: Folder) -> None:
+    folder.write("results.json", json.dumps({"version": 1, "results": [], "stats": {}, "table": []}))
+    done = folder.abreast("import", "results.json")
+    assert "version 1 of promptfoo's results; versions 2 and 3 are supported" in done.err, done.err
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_a_truncated_file_is_refused(folder: Folder, share: float) -> None:
     whole = RESULTS.read_bytes()

@@ -824,12 +824,15 @@ def test_sizes_are_read(text: Any, size: int) -> None:
         ("{requests_per_minute: many}", "a number above 0"),
         ("{breaker: -1}", "a whole number from 0"),
         ("{targets: {simulatd: {parallel: 3}}}", 'did you mean "simulated"'),
+        ("{targets: {openai: {parallel: 3}}}", "(known: simulated)"),
         ("{targets: {simulated: {paralel: 3}}}", 'unknown key "paralel"'),
     ],
 )
 def test_invalid_limits_are_refused_with_an_explanation(folder: Folder, limits: str, message: str) -> None:
     folder.cases(3)
-    folder.write("spec.yaml", f"cases: cases.jsonl\nvariants: {{a: {{target: simulated}}}}\nlimits: {limits}\n")
+    folder.write(
+        "spec.yaml", f"cases: cases.jsonl\ntarget: simulated\nvariants: {{a: {{}}, b: {{}}}}\nlimits: {limits}\n"
+    )
     done = folder.abreast("run", "spec.yaml")
     assert done.code in (2, 4)
     assert message in done.err

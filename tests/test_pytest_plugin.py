@@ -108,6 +108,15 @@ def test_workers_of_xdist_execute_each_experiment_once(project: Project) -> None
     assert [len(project.runs(f"{name}.db")) for name in ("one", "two", "three")] == [1, 1, 1]
 
 
+def test_workers_of_xdist_take_turns_at_one_experiment(project: Project) -> None:
+    project.spec("one")
+    test = "def test_{0}(abreast_run):\n    assert abreast_run('one.abreast.yaml').verdict.word == 'inconclusive'\n"
+    project.write("test_one.py", "".join(test.format(number) for number in range(5)))
+    done = project.pytest("-n", "2")
+    assert "6 passed" in done.stdout, done.stdout
+    assert len(project.runs("one.db")) == 6
+
+
 def test_what_prevents_a_run_is_said_without_a_traceback(project: Project) -> None:
     project.spec("typo", more="scorer: [exact]\n")
     project.spec("crash", new="crash")
@@ -132,8 +141,10 @@ def test_the_fixture_executes_an_experiment_and_returns_its_result(project: Proj
     project.write(
         "test_mine.py",
         """
+from pathlib import Path
 import pytest
 from abreast import Experiment
+from abreast.errors import BadInput
 
 def test_result(abreast_run):
     result = abreast_run("mine.abreast.yaml", limit=12, parallel=2)
@@ -151,10 +162,15 @@ def test_in_python(abreast_run, tmp_path):
 
 def test_unknown(abreast_run):
     abreast_run("missing.yaml")
+
+def test_misspelt(abreast_run):
+    with pytest.raises(BadInput, match="no variant newest"):
+        abreast_run("mine.abreast.yaml", fail_if=["score[newest] < 1"], store="refused.db")
+    assert not (Path(__file__).parent / "refused.db").exists()
 """,
     )
     done = project.pytest("test_mine.py")
-    assert "2 failed, 2 passed" in done.stdout, done.stdout
+    assert "2 failed, 3 passed" in done.stdout, done.stdout
     assert "RequirementsNotMet: requirement not met: new is worse than old" in done.stdout
     assert "missing.yaml: no such file" in done.stdout
     assert "_require(result" not in done.stdout, "the traceback ends in the test"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from typing import Any
 
@@ -393,5 +394,8 @@ def test_a_run_is_resumed_by_the_name_of_its_spec_file(bench: Bench) -> None:
     assert done.code == 0, done.err
     assert first in done.err + done.out
     assert "is complete" in bench.folder.abreast("resume", "spec.json").err
+    complete = bench.folder.abreast("resume", first, "--store", "results.db").err
+    advice = complete.partition("run `abreast ")[2].partition("`")[0]
+    assert bench.folder.abreast(*shlex.split(advice)).code == 0, "the folder has several stores"
     assert bench.folder.abreast("resume", "other.json").code == 0
     assert bench.folder.abreast("resume", "none.json", "--store", "other.db").code == 2

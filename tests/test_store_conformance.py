@@ -220,8 +220,9 @@ def test_a_run_is_executed_by_one_driver_at_a_time(store: Store) -> None:
         store.claim("calm-heron-1")
     with pytest.raises(StoreError, match="is being executed"):
         store.begin(new_run("twin-1"))
-    with pytest.raises(StoreError, match="is being executed"):
+    with pytest.raises(StoreError, match="is being executed") as refused:
         store.delete(["calm-heron-1"])
+    assert refused.value.fix == f"stop it first: `abreast ctl calm-heron-1 stop --store {store.quoted_address}`"
     assert store.run("latest")["status"] == "running"
     store.finish(lease, "complete", None)
     assert store.claim("calm-heron-1").epoch == 2
@@ -422,8 +423,9 @@ def test_a_run_that_no_process_executes_takes_no_controls(store: Store) -> None:
         store.request_control("latest", "pause", None, "ann@one")
     assert "abreast resume calm-heron-1" in caught.value.fix
     store.finish(store.claim("calm-heron-1"), "complete", None)
-    with pytest.raises(StoreError, match="calm-heron-1 is complete"):
+    with pytest.raises(StoreError, match="calm-heron-1 is complete") as late:
         store.request_control("latest", "pause", None, "ann@one")
+    assert late.value.fix == f"see `abreast report calm-heron-1 --store {store.quoted_address}`"
 
 
 def test_a_resume_does_not_apply_controls_for_a_driver_that_died(store: Store, address: str) -> None:

@@ -430,7 +430,8 @@ def test_starts_wait_for_a_slow_scorer(folder: Folder) -> None:
 def test_resume_continues_to_the_planned_number(folder: Folder) -> None:
     path = spec(folder, 150, CLEAR, until_decided=True)
     name = stopped(folder, folder.abreast("run", path))["run"]
-    assert f"abreast resume {name}` to continue the one that stopped early" in folder.abreast("resume").err
+    advice = f"abreast resume {name} --store results.db` to continue the one that stopped early"
+    assert advice in folder.abreast("resume").err
     done = folder.abreast("resume", name)
     assert done.code == 0, done.err
     row = the_run(folder)

@@ -223,6 +223,31 @@ def test_a_page_recovers_when_the_server_comes_back_and_has_missed_nothing(
         expect(runs.locator("tbody td[data-title=verdict]")).to_contain_text("better steps")
 
 
+def test_hidden_tabs_hold_no_connection_and_miss_nothing(folder: Folder, view: View, browser: Browser) -> None:
+    def set_hidden(page: Page, is_hidden: bool) -> None:
+        page.evaluate(
+            """isHidden => {
+              Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }""",
+            is_hidden,
+        )
+
+    prepare(folder)
+    with active_run(folder, passes=20) as run:
+        server = view()
+        first = browser.open(server.url("/runs/latest"))
+        for path in ["/", "/runs/latest"] * 4:  # a browser has six connections to a server, for all tabs
+            set_hidden(first, True)
+            tab = first.context.new_page()
+            tab.goto(server.url(path))
+            expect(tab.get_by_text("20 of 160").first).to_be_visible()
+            set_hidden(tab, True)
+        run.let_pass(40)
+        set_hidden(first, False)
+        expect(figure(first, "trials")).to_have_text("40 of 160")
+
+
 # -- the list of runs --------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +309,28 @@ def test_runs_are_filtered_sorted_compared_and_deleted(folder: Folder, view: Vie
     expect(rows).to_have_count(2)
     expect(page.locator("#announcer")).to_contain_text(f"deleted {names[0]}: 80 trials")
     assert names[0] not in folder.abreast("runs").out
+
+
+def test_a_message_about_the_deletion_of_runs_stays(folder: Folder, view: View, browser: Browser) -> None:
+    prepare(folder, 10)
+    finish_run(folder)
+    finish_run(folder)
+    names = [run["run"] for run in folder.abreast("runs", "--json").json]
+    page = browser.open(view().address)
+    rows, message = page.locator("tbody tr"), page.locator("#chosen")
+    page.get_by_label(f"select {names[0]}").check()
+    assert folder.abreast("delete", names[0], "--yes").code == 0
+    expect(rows).to_have_count(1)
+    browser.expect_problem("400")
+    page.get_by_role("button", name="Delete").click()
+    expect(message).to_contain_text(f"no run {names[0]}; it was deleted in the meantime")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("button", name="Clear selection").click()
+    page.get_by_label(f"select {names[1]}").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(rows).to_have_count(0)
+    expect(message).to_contain_text(f"deleted {names[1]}: 20 trials")
 
 
 def test_a_new_run_leaves_selection_and_focus_alone(folder: Folder, view: View, browser: Browser) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from abreast import Case, Experiment
 from abreast.model import Answer, Outcome
@@ -122,6 +122,10 @@ def test_keys_move_through_the_grid_and_open_a_trial(page: Page) -> None:
     page.keyboard.press("j")
     expect(panel).to_contain_text("c1")
     expect(page).to_have_url(re.compile("trial=2$"))
+    panel.get_by_role("link", name="next trial").focus()
+    for key, case in (("k", "c0"), ("j", "c1")):
+        page.keyboard.press(key)
+        expect(panel.get_by_role("heading", level=1)).to_contain_text(case)
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     expect(page).not_to_have_url(re.compile("trial="))
@@ -150,6 +154,40 @@ def test_a_phone_shows_the_grid_without_scrolling_the_page_sideways(stored: Path
     page.locator(".grid-rows a").first.click()
     expect(page.get_by_role("dialog")).to_contain_text("c0")
     assert overflow(page) <= 0
+
+
+def test_long_names_of_many_variants_leave_room_for_every_score(tmp_path: Path, view: View, browser: Browser) -> None:
+    path = tmp_path / "results.db"
+    variants: dict[str, dict[str, object]] = {f"{number}-{'a-long-name-' * 5}": {} for number in range(8)}
+    Experiment(cases=[{"id": "c" * 90, "input": "q", "expected": "a"}], variants=variants, target="simulated").run(
+        store=path
+    )
+    server = view(str(path))
+    for width in (PHONE, 1280):
+        page = browser.open(server.url("/runs/latest"), width=width)
+        expect(page.locator("#cases.live [aria-rowindex='2']")).to_be_visible()
+        assert overflow(page) <= 0
+        page.locator(".grid-rows a").first.focus()
+        for column in range(2, 10):
+            page.keyboard.press("ArrowRight")
+            cell = page.locator(f"[aria-rowindex='2'] [aria-colindex='{column}'] a")
+            expect(cell).to_be_focused()
+            assert is_in_sight(cell), f"column {column} at a width of {width}"
+    page.goto(server.url("/"))
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert overflow(page) <= 0
+
+
+def is_in_sight(cell: Locator) -> bool:
+    """Whether the middle of a cell is neither scrolled away nor covered by the first column."""
+    return bool(
+        cell.evaluate(
+            """cell => {
+              const { left, right, top, bottom } = cell.getBoundingClientRect();
+              return document.elementFromPoint((left + right) / 2, (top + bottom) / 2) === cell;
+            }"""
+        )
+    )
 
 
 def test_the_grid_can_be_saved_as_it_is_shown(page: Page) -> None:

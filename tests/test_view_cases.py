@@ -80,6 +80,7 @@ class RunWriter:
             ],
             position,
         )
+        assert self.done.wait(60)
 
     def finish(self) -> None:
         self.writer.close()
@@ -367,7 +368,6 @@ def test_an_open_page_keeps_its_order_while_results_arrive(tmp_path: Path) -> No
             for variant, score in enumerate(scores):
                 outcome, case = Outcome("ok", Answer("yes")), Case(f"c{index}", index, "yes")
                 run.write(2 * index + variant, case, outcome, {"exact": score}, "question")
-            assert run.done.wait(20)
 
         for index, score in [(3, 1.0), (5, 0.5), (7, 0.0)]:
             write(index, 0.0, score)
@@ -471,7 +471,6 @@ def test_an_empty_grid_says_what_to_do(tmp_path: Path, query: str, words: str) -
         run = RunWriter(store, "calm-1", ["one"], 1, 1)
         if query:
             run.write(0, Case("c", "q", "yes"), Outcome("ok", Answer("yes")), {"exact": 1.0}, "q")
-            assert run.done.wait(20)
         assert words in page.get(f"/runs/calm-1{query}").text
         run.finish()
 

@@ -17,15 +17,17 @@ from abreast import Experiment
 from abreast.analyse.decision.interim import why_no_verdict_yet
 from abreast.analyse.run import Analysis, analyse
 from abreast.errors import StoreError
-from abreast.report.words.verdict_sentence import verdict_lines
+from abreast.model import Answer, Case, Outcome
+from abreast.report.words.verdict_sentence import not_run_line, verdict_lines
 from abreast.store import Store, open_store
 from abreast.store.queries.changes import Revision
 from abreast.store.queries.runs import StoredEvent
 from abreast.view.live import follower, sections
-from abreast.view.live.follower import is_newer
+from abreast.view.live.run_progress import RunProgress
 from abreast.view.live.timeline import limit_events, picture, words
 from conftest import Folder
 from test_controls import start
+from test_view_cases import RunWriter
 from view_server import LivePage, live_page
 
 OWNER = {"place": "another machine|1", "pid": 1}  # alive as long as its heartbeat
@@ -152,6 +154,16 @@ def test_a_page_that_reconnects_gets_what_changed_and_no_old_progress(complete: 
         assert "one more thing" in after_restart.until("events", "one more thing")
 
 
+def test_a_page_that_knows_more_than_the_store_gets_everything(complete: Path) -> None:
+    """As after the restoration of an older copy of the store."""
+    with live_page(complete) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        with page.stream(f"{run}/stream", Last_Event_ID=str(Revision(*[10**6] * 5))) as events:
+            watcher = Watcher(events)
+            watcher.until("progress", "80 of 80")
+            watcher.until("facts", "complete")
+
+
 def test_a_revision_that_no_store_wrote_is_refused(complete: Path) -> None:
     with live_page(complete) as page:
         for bad in ("x", "1-2", "1-2-3-4-5-6", "-1-0-0-0-0", "9" * 5000):
@@ -189,6 +201,24 @@ def test_a_store_that_is_replaced_by_another_file_is_read_anew(tmp_path: Path) -
         assert page.post(f"{old}/trials/1/label", {"opinion": "wrong"}).status >= 400
     with open_store(store) as opened:
         assert opened.rows("SELECT COUNT(*) FROM scores WHERE name = 'human'") == [(0,)]
+
+
+def test_a_store_that_is_replaced_by_an_older_copy_is_read_anew(complete: Path, tmp_path: Path) -> None:
+    copy, older = tmp_path / "results.db", tmp_path / "older.db"
+    for path in (copy, older):
+        path.write_bytes(complete.read_bytes())
+    with open_store(older) as store, store.change() as connection:
+        for table in ("scores", "payloads", "trials"):
+            connection.execute(f"DELETE FROM {table} WHERE position >= 40")
+    with live_page(copy) as page:
+        run = page.get("/runs/latest").headers["Location"]
+        assert page.get(f"{run}/cases").json["summary"] == "80 cases"
+        with page.stream(f"{run}/stream") as events:
+            watcher = Watcher(events)
+            watcher.until("progress", "a 80 of 80")
+            older.replace(copy)
+            watcher.until("progress", "a 20 of 80")
+        assert page.get(f"{run}/cases").json["summary"] == "20 of 80 cases so far"
 
 
 def test_a_failed_analysis_is_repeated(complete: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +274,7 @@ def test_a_run_with_few_planned_cases_shows_scores_without_a_verdict_until_it_en
     assert "No verdict before the run ends" in shown
     assert re.search(r"\d+\.\d% a", shown) or re.search(r"a \d+\.\d%", shown)
     assert "better" not in shown
+    assert not_run_line(replace(running, stored=100)) == "18 of 118 trials are not run yet"
     assert not why_no_verdict_yet(replace(running, run={**running.run, "status": "complete"}))
 
 
@@ -283,10 +314,20 @@ def test_a_case_counts_while_the_run_is_executed_only_when_it_is_scored(tmp_path
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_revision_is_newer_if_any_of_its_tables_grew() -> None:
-    assert is_newer(Revision(1, 0, 0, 0, 0), Revision())
-    assert is_newer(Revision(0, 2, 0, 0, 1), Revision(5, 2, 9, 9, 0))
-    assert not is_newer(Revision(1, 2, 3, 4, 5), Revision(1, 2, 3, 4, 5))
+def test_the_rate_of_slow_trials_is_taken_from_several_of_them(tmp_path: Path) -> None:
+    with open_store(tmp_path / "results.db") as store:
+        run = RunWriter(store, "calm-1", ["one", "two"], 1, 50)
+        progress = RunProgress(store, int(store.run("calm-1")["run_id"]), 100)
+        progress.update(store, 0.0)
+        assert progress.rate() is None
+        for position in range(40):
+            case, answer = Case(f"c{position // 2}", "q"), Outcome("ok", Answer("yes"))
+            run.write(position, case, answer, {"exact": 1.0}, "question")
+            progress.update(store, 60.0 * (position + 1))
+            assert progress.rate() == pytest.approx(1 / 60)
+        progress.update(store, 60.0 * 41)
+        assert progress.rate() == pytest.approx(1 / 60, rel=0.2), "of the last ten, and the time since"
+        run.finish()
 
 
 def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:
@@ -302,11 +343,27 @@ def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:
     )
     assert [event.kind for event in events] == ["cut", "quota", "memory_short", "control"]
     assert words(events[0]) == "openai: at most 12 in flight instead of 33: latency increased × 3.3"
-    assert "quota (200 in 5 h)" in words(events[1])
+    assert words(events[1]) == "the quota (200 in 5 h) is used up; paused for 0:01:00"
     drawn = picture(events, 0.0, 10.0)
     assert drawn is not None
     for lane in ("concurrency", "quota and rates", "memory and cores", "controls"):
         assert lane in drawn.inline("")
+
+
+def test_events_are_described_by_what_happened_not_by_the_time_of_reading() -> None:
+    outage = {"target": "openai", "error": "openai: network: refused", "seconds": 3.2, "next_probe_s": 1.0}
+    for kind, detail, line in (
+        ("outage", outage, "openai: network: refused; paused after 3 s without an answer"),
+        ("stop", {"reason": "requested", "message": "stopped by ann@host", "in_flight": 6}, "stopped by ann@host"),
+        ("stop", {"reason": "interrupted", "message": "", "in_flight": 6}, "interrupted"),
+        ("requeued", {"trials": 2, "errors": {"network": 2}}, "executing 2 failed trials again"),
+        (
+            "left_out",
+            {"case": "c1", "variant": "b", "repeat": 0},
+            "c1, b: left out, the trial before it is missing",
+        ),
+    ):
+        assert words(StoredEvent(0.0, kind, detail)) == line
 
 
 def test_an_event_of_another_version_is_still_listed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -91,7 +92,19 @@ def test_an_address_that_makes_no_sense_is_explained(page: LivePage) -> None:
 def test_an_empty_list_says_what_to_do(folder: Folder) -> None:
     with live_page(folder.path / "new.db") as page:
         assert "abreast run SPEC" in page.get("/").text
+        assert "<code>abreast ls</code> lists them" in page.get("/").text
     assert not (folder.path / "new.db").exists()
+
+
+def test_a_store_that_cannot_be_read_is_no_missing_page(runs: Folder, tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    path.write_bytes((runs.path / "results.db").read_bytes())
+    with live_page(path) as page:
+        assert page.get("/runs/nothing").status == 404
+        path.write_bytes(b"no store" * 1000)
+        answer = page.get("/runs/latest")
+        assert answer.status == 503
+        assert "The store cannot be read" in answer.text
 
 
 def test_the_page_compares_as_the_command_does(runs: Folder, page: LivePage) -> None:
@@ -100,7 +113,9 @@ def test_the_page_compares_as_the_command_does(runs: Folder, page: LivePage) -> 
     html = page.get(f"/compare/result?runs={run['old']}&runs={run['new']}&margin=0.05").text
     for line in printed.splitlines():
         assert line.strip().replace("&", "&amp;") in html
-    assert "use as baseline" in page.get(f"/compare?runs={run['old']}&runs={run['new']}").text
+    text = page.get(f"/compare?runs={run['old']}:better&runs={run['new']}").text
+    assert "use as baseline" in text
+    assert f'<a href="/runs/{run["old"]}">{run["old"]}:better</a>' in text
 
 
 def test_a_comparison_shows_the_answers_of_both_runs_to_a_case(runs: Folder, page: LivePage) -> None:

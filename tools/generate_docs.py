@@ -176,6 +176,7 @@ help: run `abreast run --help` to see its arguments
 
 Warnings and notes have the same form. `-q` prints only the result, `-v` a line per event. The environment variable
 `NO_COLOR` turns colors off.
+With `--json`, standard output has nothing but JSON: what your functions print goes to standard error.
 
 A reader that closes the pipe never changes the exit code: in `abreast run SPEC --fail-if worse 2>&1 | head -1` the run
 completes, everything is stored, and the exit code is that of the requirement (in bash, `set -o pipefail` passes it

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from abreast.stats.intervals.population import ALL_CASES
 from abreast.store import Store
 from abreast.store.queries.runs import StoredVariant
 from abreast.store.run_names import find_run, matching_runs
+from abreast.targets.untrusted_json import parsed
 
 REGRESSION = {
     "worse": "regression",
@@ -221,11 +224,18 @@ def _questions(first: list[_RunVariant], later: list[_RunVariant]) -> list[_Cont
         )
     metric = baseline.primary
     if metric is None:
-        raise BadInput(f"{run} has no scorer", f"run `abreast rescore {run} --scorer NAME`")
+        raise BadInput(f"{run} has no scorer", _how_to_rescore(baseline, "NAME"))
     is_foreign = baseline.imported is not None or other.imported is not None  # scores of other tools have other names
     if metric not in other.scores and other.primary != metric and not (is_foreign and other.primary):
-        raise BadInput(f"{later_run} has no score {metric}", f"run `abreast rescore {later_run} --scorer {metric}`")
+        raise BadInput(f"{later_run} has no score {metric}", _how_to_rescore(other, metric))
     return [_ContenderPair(*sides, metric) for sides in pairs]
+
+
+def _how_to_rescore(rows: Rows, scorer: str) -> str:
+    run = rows.meta["run"]
+    if rows.imported is None or rows.imported.file != str(Path(run).resolve()):
+        return f"run `abreast rescore {run} --scorer {scorer}`"
+    return f"run `abreast import {run}`, which prints the name of a run, then `abreast rescore RUN --scorer {scorer}`"
 
 
 def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossRuns]:
@@ -347,7 +357,10 @@ def _matched(question: _ContenderPair) -> _Matched:
     counted = [set(rows.counted.tolist()) for rows in runs]
     finished = [key for key in common if first[key] in counted[0] and second[key] in counted[1]]
     expected = [rows.case_column("expected") for rows in runs]
-    comparable = [key for key in finished if expected[0][first[key]] == expected[1][second[key]]]
+    is_foreign = any(rows.imported for rows in runs)
+    comparable = [
+        key for key in finished if _is_same_truth(expected[0][first[key]], expected[1][second[key]], is_foreign)
+    ]
     ids = {key[0] for key in first} & {key[0] for key in second}
     changed = ids - {key[0] for key in common}
     nothing = digest(None)
@@ -367,13 +380,30 @@ def _matched(question: _ContenderPair) -> _Matched:
         only_second=tuple(case_id for case_id, _ in sorted(second.keys() - first.keys()) if case_id not in ids),
         changed=tuple(sorted(changed - half_known)),
         without_input=tuple(sorted(half_known)),
-        other_truth=tuple(key[0] for key in finished if expected[0][first[key]] != expected[1][second[key]]),
+        other_truth=tuple(key[0] for key in sorted(set(finished) - set(comparable), key=lambda key: first[key])),
         unfinished=tuple(key[0] for key in common if first[key] not in counted[0] or second[key] not in counted[1]),
         shared=int(shared.sum()),
         shared_cases=tuple(key[0] for key, row in zip(comparable, shared, strict=True) if row.any()),
         not_begun=(runs[0].planned_cases - len(runs[0].cases), runs[1].planned_cases - len(runs[1].cases)),
     )
     return _Matched(grids[0], grids[1], match, cases[0][compared], shared[compared])
+
+
+def _is_same_truth(first: str, second: str, is_foreign: bool) -> bool:
+    """Whether expected answers, as JSON, are the same. Other tools log texts, or nothing.
+
+    >>> _is_same_truth("4", '"4"', is_foreign=True), _is_same_truth("4", '"4"', is_foreign=False)
+    (True, False)
+    """
+    if first == second or not is_foreign:
+        return first == second
+    return "null" in (first, second) or _plain(json.loads(first)) == _plain(json.loads(second))
+
+
+def _plain(expected: Any) -> Any:
+    """The value that a text stands for, such as 4 for "4"."""
+    value = parsed(expected) if isinstance(expected, str) else expected
+    return expected if value is None else value
 
 
 def _shared(question: _ContenderPair, cases: list[tuple[int, int]], repeats: int) -> Bools:

@@ -21,7 +21,7 @@ from abreast.experiment.launch import progress_display
 from abreast.experiment.stored import shown_params
 from abreast.filenames import relative_path
 from abreast.model import Request
-from abreast.output import confirm, console, echo, is_interactive, listings, say, say_problem
+from abreast.output import confirm, console, echo, is_interactive, listings, reserved_for_json, say, say_problem
 from abreast.progress.displays import REPORT, EventFile, Preloader, Verbose
 from abreast.report.formats import catalogue
 from abreast.report.words.variant_figures import in_flight_line
@@ -50,9 +50,8 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
     catalogue.parse_names(args.format, not args.no_pictures)  # refuse unknown formats before the run
     if args.output and Path(args.output).exists() and not Path(args.output).is_dir():
         raise BadInput(f"--output {args.output}: not a folder", "name a folder; it is created if missing")
-    with contextlib.closing(experiment.prepare(options_of(args, started))) as prepared:
-        for gate in required:
-            gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
+    with contextlib.closing(prepare(experiment, options_of(args, started), args)) as prepared:
+        refuse_unknown_variants(required, prepared)
         if args.dry_run:
             dry_run(prepared)
             return 0
@@ -72,6 +71,11 @@ def run_experiment(experiment: Experiment, args: argparse.Namespace, started: Op
     return code
 
 
+def prepare(experiment: Experiment, options: Options, args: argparse.Namespace) -> Prepared:
+    with reserved_for_json(args.json):
+        return experiment.prepare(options)
+
+
 @contextlib.contextmanager
 def _live_page(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[ViewProcess]]:
     """The process of the live page, if requested."""
@@ -88,7 +92,7 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     """Compare the baseline with itself under two names; any difference is a fault in the setup."""
     args.fresh = True  # reused answers test nothing
     required = gates.requirements(args.fail_if, args.on_inconclusive)
-    with contextlib.closing(experiment.against_itself().prepare(options_of(args))) as prepared:
+    with contextlib.closing(prepare(experiment.against_itself(), options_of(args), args)) as prepared:
         if not args.quiet:
             print_plan(prepared)
         refuse_if_failed(prepared, args)
@@ -103,6 +107,11 @@ def run_against_itself(experiment: Experiment, args: argparse.Namespace) -> int:
     else:
         say_problem("error", sentence)
     return int(not is_sound)
+
+
+def refuse_unknown_variants(required: Sequence[Gate], prepared: Prepared) -> None:
+    for gate in required:
+        gates.check(gate, [variant.name for variant in prepared.setup.plan.variants])
 
 
 def refuse_if_failed(prepared: Prepared, args: argparse.Namespace) -> None:
@@ -213,7 +222,8 @@ def _execute(prepared: Prepared, args: argparse.Namespace, others: Sequence[List
     import asyncio
 
     resume_collector()
-    with _open_listeners(prepared, args) as listeners, _suite_advice(args):  # a failed warm-up raises PreflightRefused
+    # a failed warm-up raises PreflightRefused
+    with reserved_for_json(args.json), _open_listeners(prepared, args) as listeners, _suite_advice(args):
         result = asyncio.run(RunExecution(prepared, [*listeners, *others]).run())
     if result.in_flight.most and not args.quiet:
         say(f"  {in_flight_line(result.in_flight.asked, result.in_flight.mean, result.in_flight.most)}")

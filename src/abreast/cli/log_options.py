@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import TYPE_CHECKING
 
 from abreast.cli.command import Argument, argument
@@ -75,4 +76,6 @@ def parse_ranges(words: list[str]) -> dict[str, Range]:
             raise BadInput(f"--range {word}: not SCORE=LOW..HIGH", "use --range bleu=0..100") from None
         if not name or not ranges[name][0] < ranges[name][1]:
             raise BadInput(f"--range {word}: the lowest value must be below the highest", "use --range bleu=0..100")
+        if not all(map(math.isfinite, ranges[name])):
+            raise BadInput(f"--range {word}: both values must be finite", "use --range bleu=0..100")
     return ranges

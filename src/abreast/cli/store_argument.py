@@ -92,7 +92,7 @@ def column_names(args: argparse.Namespace) -> list[str] | None:
 
 
 def check_experiment(name: str, store: Store) -> None:
-    experiments = [run["experiment"] for run in store.runs()]
+    experiments = dict.fromkeys(run["experiment"] for run in store.runs())
     if name not in experiments:
         raise BadInput(f'no run of the experiment "{name}"{suggestion(name, experiments)}', "run `abreast runs`")
 

@@ -236,7 +236,8 @@ class ActiveExecution:
         error: StoreError | None = None
         for problem in await self._engine.close():
             self._listener.event("warning", message=problem)
-        await asyncio.to_thread(self._scoring.finish)
+        report_delay = partial(asyncio.get_running_loop().call_soon_threadsafe, self._listener.event, "scoring")
+        await asyncio.to_thread(self._scoring.finish, report_delay)
         try:
             await asyncio.to_thread(self._writer.close)
         except StoreError as caught:

@@ -8,7 +8,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from abreast.model import Answer, Case, Score
@@ -20,7 +20,7 @@ from abreast.store.rows import Row, score_rows
 if TYPE_CHECKING:
     from abreast.execute.early_stopping import EarlyStopping
 
-PATIENCE_S = 3.0  # for a scorer that is running when the run is interrupted
+PATIENCE_S = 3.0  # for scorers that still run after the last trial, or when the run is interrupted
 BATCH_S = 0.1  # how long scores wait for others of their batch
 
 Item = tuple[int, Case, Answer]
@@ -65,12 +65,15 @@ class Scoring:
         self._is_abandoned = True
         self._ended.set()
 
-    def finish(self) -> None:
-        """Score the rest, unless that is abandoned."""
-        self._is_finishing = True
+    def finish(self, report_delay: Callable[[], object]) -> None:
+        """Score the rest, unless that is abandoned, and report if it takes a while."""
+        self._is_finishing, is_hurried = True, self._is_hurried
         self._items.put(None)
-        if self._is_hurried and not self._ended.wait(PATIENCE_S):
-            self._give_up()
+        if not self._ended.wait(PATIENCE_S):
+            if is_hurried:
+                self._give_up()
+            else:
+                report_delay()
         self._ended.wait()
 
     def _work(self) -> None:

@@ -57,5 +57,6 @@ def control_run(store: Store, run: str, action: str, value: Any = None) -> Contr
                 raise StoreError(f"the process that executed {name} died", f"run `{resume}` to continue it")
         if now >= deadline:
             message = f"no answer within {ANSWER_S:.0f} s from the process that executes {name}"
-            raise StoreError(message, f"see `abreast show {name} --events --store {store.quoted_address}`")
+            events = f"abreast show {name} --events --store {store.quoted_address}"
+            raise StoreError(message, f"it may still apply the request; see `{events}`")
         store.wait_for_change(CHECK_S)

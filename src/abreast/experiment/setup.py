@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from abreast.analyse.decision import gates
 from abreast.code.reference import add_to_path
 from abreast.errors import BadInput, suggestion
 from abreast.execute.engine.base import EngineFactory, EngineSetup, find_engine
@@ -93,6 +94,8 @@ def build_setup(experiment: Experiment, options: Options, cleanup: Cleanup) -> S
     path = store_path(experiment.spec, base, options.store)
     carrying = WorkspaceStates()
     with _located(origin):
+        for gate in gates.requirements(spec.fail_if):
+            gates.check(gate, [variant.name for variant in variants])
         scorers = build_scorers(spec, base)
         target_settings = _target_settings(spec, base, path, options, checks_of(scorers))
         shared = {**target_settings, "carrying": carrying}  # targets add objects that other processes cannot receive

@@ -114,7 +114,8 @@ def reopened(store: Store, name: str | None) -> tuple[Spec, Path, Path | None, d
             f"{run['run']} cannot be resumed: {record.sentence()}", f"{record.rerun}, and import the new log"
         )
     if run["status"] == "complete":
-        raise BadInput(f"{run['run']} is complete; nothing to resume", f"run `abreast report {run['run']}`")
+        report = f"abreast report {run['run']} --store {store.quoted_address}"
+        raise BadInput(f"{run['run']} is complete; nothing to resume", f"run `{report}`")
     spec, base, origin, options = spec_of(run)
     if run["status"] == "stopped_early":  # resuming it means running the remaining cases
         spec = spec.model_copy(update={"until_decided": False})
@@ -173,7 +174,8 @@ def _last_incomplete(store: Store, runs: list[dict[str, Any]]) -> dict[str, Any]
         return incomplete[-1]
     early = [run["run"] for run in runs if run["status"] == "stopped_early"]
     if early:
-        fix = f"run `abreast resume {early[-1]}` to continue the one that stopped early"
+        resume = f"abreast resume {early[-1]} --store {store.quoted_address}"
+        fix = f"run `{resume}` to continue the one that stopped early"
         raise BadInput(f"{store.address}: nothing to resume: every run is complete or stopped early", fix)
     raise BadInput(
         f"{store.address}: nothing to resume, every run is complete", "run `abreast run SPEC` to start a new one"

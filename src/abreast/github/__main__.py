@@ -6,7 +6,9 @@ import sys
 from importlib import import_module
 
 from abreast.errors import AbreastError
+from abreast.github.workflow import log
 from abreast.output import say_problem
+from abreast.report.formats.github_commands import command
 
 STEPS = {
     "prepare": "caches:prepare",
@@ -21,4 +23,5 @@ if __name__ == "__main__":
         sys.exit(getattr(import_module(f"abreast.github.{module}"), function)())
     except AbreastError as error:
         say_problem("error", error.message, error.fix)
+        log(command("error", error.message, title="abreast"))
         sys.exit(error.exit_code)

@@ -181,7 +181,7 @@ def _report(words: list[str], path: Path) -> _Report:
 def _read_outputs(path: Path) -> dict[str, str]:
     """Read the outputs that a command wrote to a file."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return {match[1]: match[3] for match in re.finditer(r"^(\w+)<<(.+)\n(.*?)\n\2$", text, re.M | re.S)}
+    return {match[1]: match[3] for match in re.finditer(r"^(\w+)<<(\S+)\n(.*?)\n\2$", text, re.M | re.S)}
 
 
 def _without_result(workflow: Workflow, code: int) -> int:

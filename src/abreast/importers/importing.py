@@ -12,7 +12,7 @@ import pickle
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -42,6 +42,8 @@ LONGEST_ID = 60  # characters in a message
 MOST_LISTED = 5  # ids in a note
 REDACTED = "***"
 UNKNOWN = math.nan  # a time missing in the log
+LATEST = 253_402_300_800.0  # the start of the year 10000, in seconds since 1970
+MOST_TOKENS = 2.0**63  # what integers of databases hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,7 @@ class _Import:
             facts = json.loads(existing["provenance"])["imported"]
             return Imported(existing["run"], str(self._log), facts["tool"], existing["stored_trials"], is_new=False)
         header = self._format.header(self._log)
+        header = replace(header, variants={_one_line(name): params for name, params in header.variants.items()})
         if header.planned_cases is not None and header.planned_cases > MOST_CASES:
             raise self._log.error(f"{header.planned_cases:,} planned cases; at most {MOST_CASES:,} are allowed")
         cases = CaseTable()
@@ -168,8 +171,8 @@ class _Import:
         for trial in self._format.trials(self._log, header):
             if problem := _impossible_value(trial):
                 raise self._log.error(f"case {printable(str(trial.case.id))[:LONGEST_ID]}: {problem}")
-            case = index.of(trial.case)
-            variant = spool.variants.setdefault(trial.variant, len(spool.variants))
+            case = index.of(replace(trial.case, id=_one_line(trial.case.id)))
+            variant = spool.variants.setdefault(_one_line(trial.variant), len(spool.variants))
             repeat = counts[case, variant] if trial.repeat is None else trial.repeat
             counts[case, variant] += 1
             key = (case << 40) | (variant << 20) | repeat
@@ -196,7 +199,9 @@ class _Import:
         planned = max(len(spool.cases), header.planned_cases or 0) * len(spool.variants) * spool.repeats
         notes = self._notes(header, spool)
         names = self._store.queries.run_names() if self._store.exists() else set()
-        variants = {name: _without_secrets(dict(header.variants.get(name, {}))) for name in spool.variants}
+        variants = {
+            name: _without_nan(_without_secrets(dict(header.variants.get(name, {})))) for name in spool.variants
+        }
         lease = self._store.begin(
             NewRun(
                 run=self._run_name or new_name(names),
@@ -307,7 +312,7 @@ class _Import:
             notes=tuple(notes),
             columns=self._log.columns,
             ranges=dict(self._ranges),
-            facts=header.facts,
+            facts=_without_nan(header.facts),
         )
         return {
             **record.recorded(),
@@ -422,10 +427,18 @@ def _impossible_value(trial: LoggedTrial) -> str:
         for name, value in values.items():
             if value is not None and not isinstance(value, types):
                 return f"the {name} is {printable(repr(value))[:LONGEST_ID]}, not {kind}"
-    for name in ("latency", "service time", "cost", *(name.replace("_", " ") for name in Usage.__slots__)):
-        if (number := numbers[name]) is not None and number < 0:
-            return f"the {name} is {number:g}, below 0"
+    limits = dict.fromkeys(("start", "latency", "service time"), LATEST)
+    limits |= {"cost": math.inf, **dict.fromkeys((name.replace("_", " ") for name in Usage.__slots__), MOST_TOKENS)}
+    for name, limit in limits.items():
+        if (number := numbers[name]) is not None and not 0 <= number < limit and not math.isnan(number):
+            problem = "below 0" if number < 0 else "too large for a time in seconds" if limit == LATEST else "too large"
+            return f"the {name} is {number:g}, {problem}"
     return ""
+
+
+def _one_line(name: str) -> str:
+    """A name without line breaks: at the start of a line of a log, GitHub would execute `::error::`."""
+    return " ".join(name.splitlines())
 
 
 def _outcome(trial: LoggedTrial) -> Outcome:
@@ -478,6 +491,15 @@ def _without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return REDACTED if is_secret_setting(name, value) and "${" not in value else redact_log(value)
     return value
+
+
+def _without_nan(value: Any) -> Any:
+    """Facts that reports can write as JSON: figures that are no numbers, which other tools log, as null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _widened(extent: Range | None, value: float | None) -> Range | None:

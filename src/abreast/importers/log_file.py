@@ -25,6 +25,7 @@ LONGEST_LINE = 1 << 23  # bytes of the first row of JSON lines
 MOST_FILES = 100_000  # in a folder
 MOST_NAMES = 8  # listed in a message
 
+GZIP = b"\x1f\x8b"
 ZSTANDARD = 93  # the compression type
 _LOCAL_HEADER = struct.Struct("<26x2H")  # of a member of an archive: sizes of its name and of extra data
 
@@ -62,8 +63,8 @@ class LogFile:
             return "xml"
         if text[:1] not in b"{[":
             return "text"
-        is_rows = text[:1] == b"{" and self._has_more_lines and self.first_line() is not None
-        return "json lines" if is_rows else "json"
+        may_be_rows = text[:1] == b"{" and (self._has_more_lines or self.path.suffix == ".jsonl")
+        return "json lines" if may_be_rows and self.first_line() is not None else "json"
 
     @cached_property
     def _first_line(self) -> bytes:
@@ -118,6 +119,10 @@ class LogFile:
             return f"{what} with {_listed(self.members)}" if self.members else f"{what} without files"
         if self.is_utf16:
             return "text in UTF-16"
+        if self.head.startswith(GZIP):
+            return "compressed with gzip; unpack it first"
+        if b"\0" in self.head:
+            return "binary data"
         return {"empty": "the file is empty", "xml": "XML"}.get(self.kind, self.kind)
 
     @property

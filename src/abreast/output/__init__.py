@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
-from abreast.output.streams import encodable, is_read, protect, write_error
+from abreast.output.streams import encodable, is_read, protect, reserved_for_json, write_error
 from abreast.text import dump_json, printable, storable
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "is_read",
     "protect",
     "read_answer",
+    "reserved_for_json",
     "say",
     "say_problem",
     "while_read",

@@ -9,6 +9,7 @@ import io
 import os
 import select
 import sys
+from collections.abc import Iterator
 from typing import TextIO
 
 # Replacements for our own characters on terminals that lack them; others are escaped as in Python source.
@@ -104,6 +105,23 @@ def _protected(stream: TextIO | None, descriptor: int) -> TextIO:
         line_buffering=descriptor == 2 or raw.isatty(),
         write_through=getattr(stream, "write_through", False),
     )
+
+
+@contextlib.contextmanager
+def reserved_for_json(as_json: bool) -> Iterator[None]:
+    """Send what the user's code and its processes print on standard output to standard error, if JSON follows there."""
+    if not as_json:
+        yield
+        return
+    sys.stdout.flush()
+    results = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(results, 1)
+        os.close(results)
 
 
 def _descriptor_of(stream: TextIO | None) -> _Descriptor | None:

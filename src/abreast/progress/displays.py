@@ -217,6 +217,8 @@ def notice(kind: str, detail: dict[str, Any]) -> str:
         return f"note: {detail['message']}"
     if kind == "warning":
         return f"warning: {detail['message']}"
+    if kind == "scoring":
+        return "note: all trials are done; their answers are being scored"
     if kind == "store_failed":
         return f"error: {detail['message']}; no more trials are started"
     if kind == "store_lost":

@@ -125,10 +125,10 @@ def changed_limits(limits: Limits, changes: Mapping[str, Any], targets: Collecti
     """The limits of a run with some settings changed: `parallel`, or `parallel.TARGET` for one target."""
     section = limits.model_dump(exclude_unset=True)
     for name, value in changes.items():
-        key, _, target = name.partition(".")
+        key, dot, target = name.partition(".")
         if key in FIXED_LIMITS:
             raise BadInput(f"{source}: {key} cannot change during a run", "stop the run, change the spec and resume")
-        if target and target not in targets:
+        if dot and target not in targets:
             fix = f"choose one of {', '.join(sorted(targets))}"
             raise BadInput(f"{source}: no target {quote(target)}{suggestion(target, targets)}", fix)
         own = section.setdefault("targets", {}).setdefault(target, {}) if target else section

@@ -222,7 +222,7 @@ _JSON_WORDS = {
     "Expecting value": "a value is missing",
     "Extra data": "extra text after the end",
     "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
-    "Expecting ',' delimiter": "a comma is missing",
+    "Expecting ',' delimiter": "a comma or a closing bracket is missing",
     "Expecting ':' delimiter": "a colon is missing",
     "Unterminated string starting at": "a closing quotation mark is missing",
     "Invalid control character at": "a line break or tab inside a text; write \\n or \\t",

@@ -333,7 +333,8 @@ class Store(ReusableAnswers, LaterScores, RunControls):
                 rows = connection.execute("SELECT run_id, owner, heartbeat_at FROM runs WHERE run = ?", (run,))
                 for run_id, owner, heartbeat_at in rows.fetchall():
                     if self.is_executed(owner, heartbeat_at):
-                        raise leases.active_error(run, owner, "stop it first")
+                        stop = f"abreast ctl {run} stop --store {self.quoted_address}"
+                        raise leases.active_error(run, owner, f"stop it first: `{stop}`")
                     for table in schema.OF_A_RUN:
                         connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
                         removed += connection.changes() if table == "trials" else 0

@@ -7,7 +7,6 @@ from typing import Any
 from aiohttp import web
 
 from abreast.errors import BadInput
-from abreast.store import Store
 from abreast.view.cases.window import CaseGrids
 from abreast.view.live.follower import Followers
 from abreast.view.live.run_list import RunList
@@ -39,8 +38,3 @@ async def json_body(request: web.Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise BadInput("the request is not a JSON object")
     return body
-
-
-def find_run(store: Store, name: str) -> dict[str, Any]:
-    """Find a run by name, label, `latest`, or an unambiguous prefix."""
-    return store.run(name)

@@ -19,7 +19,7 @@ STATIC = Path(__file__).parent / "static"
 @cache
 def environment() -> jinja2.Environment:
     templates = rendering.environment("abreast.view")
-    templates.filters.update(run_path=run_path, duration=duration, day_and_time=day_and_time)
+    templates.filters.update(run_path=run_path, day_and_time=day_and_time)
     return templates
 
 
@@ -51,17 +51,3 @@ def day_and_time(at: float) -> str:
     '1970-01-01 00:00'
     """
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(at))
-
-
-def duration(seconds: float | None) -> str:
-    """
-    >>> duration(4.2), duration(75), duration(3 * 3600 + 120), duration(None)
-    ('4 s', '1 min 15 s', '3 h 2 min', '')
-    """
-    if seconds is None:
-        return ""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours:,} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -107,11 +107,12 @@ async def _explain_errors(request: web.Request, handler: Handler) -> web.StreamR
     try:
         return await handler(request)
     except AbreastError as error:
-        status = 400 if isinstance(error, BadInput) else 409
+        is_bad = isinstance(error, BadInput)
         if request.method == "POST" or request.headers.get("Sec-Fetch-Dest") == "empty":
-            return web.json_response({"message": error.message, "fix": error.fix}, status=status)
-        status = 404 if request.method == "GET" else status
-        return html(request, "problem.html.j2", status, title="Not found", message=error.message, fix=error.fix)
+            body = {"message": error.message, "fix": error.fix}
+            return web.json_response(body, status=400 if is_bad else 409)
+        title, status = ("Not found", 404) if is_bad else ("The store cannot be read", 503)
+        return html(request, "problem.html.j2", status, title=title, message=error.message, fix=error.fix)
 
 
 @cache

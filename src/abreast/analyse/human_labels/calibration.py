@@ -22,6 +22,7 @@ from abreast.scorers.judge import Judge
 from abreast.stats import Agreement, CorrectedEstimate, Interval, agreement, labels_needed, ppi
 from abreast.stats.calibration import LEAST_GROUPS, LEAST_LABELS, case_weights, corrected_mean, level_so_far
 from abreast.stats.verdict import word_of
+from abreast.text import many
 
 CONFIDENCE = 0.95  # confidence of all comparisons by one score together
 MOST_GRADES = 21  # most grades of a scale in whole numbers; finer scales are compared in tenths
@@ -145,7 +146,8 @@ class _Calibrator:
         """Explain why labels cannot correct the verdict yet; empty if they can."""
         if counts.labels < LEAST_LABELS:
             missing = LEAST_LABELS - counts.labels
-            return f"{counts.labels} cases are labelled, {missing} more are needed to correct the verdict"
+            labelled = f"{many(counts.labels, 'case')} {'is' if counts.labels == 1 else 'are'} labelled"
+            return f"{labelled}, {missing} more {'is' if missing == 1 else 'are'} needed to correct the verdict"
         groups = self._rows.groups(pairs.cases[cases])
         if groups is not None and len(set(groups)) < LEAST_GROUPS:
             return f"the labels are in {len(set(groups))} groups; at least {LEAST_GROUPS} are needed"

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 from abreast.analyse.validate import leaks
 from abreast.analyse.validate.evidence import MANY, Evidence, ExaminedVariant, Level, ResultFinding, listed, of_cases
+from abreast.digest import digest
 from abreast.text import many
 
 MOST_PROMPTS = 20_000
 MOST_CHARACTERS = 10_000_000
+NO_INPUT = digest(None)
 PROMPT_ENDS = 5_000  # characters of the beginning and of the end of a long prompt
 
 
@@ -21,6 +23,8 @@ def duplicate_inputs(evidence: Evidence) -> Iterator[ResultFinding]:
     alike: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     rows = evidence.queries.cases_of_shared_inputs(evidence.run_id, evidence.per_case)
     for input_digest, tags, case, expected, group in rows:
+        if input_digest == NO_INPUT:  # as in logs of other tools that have none
+            continue
         alike[input_digest, tags if by_tags else ""].append((case, expected, group))
     contradictory, independent, grouped = list[str](), list[str](), list[str]()
     surplus = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from abreast.cli import parser_of, spec_argument
 from abreast.cli.command import SHARED, argument, command
 from abreast.errors import BadInput, PluginError, suggestion
 from abreast.filenames import relative_path
-from abreast.output import listings, say
+from abreast.output import listings, reserved_for_json, say
 from abreast.text import many
 
 if TYPE_CHECKING:
@@ -83,11 +84,8 @@ def _list(args: argparse.Namespace) -> int:
     from abreast.spec.cases import load_cases
 
     experiment = _experiment(args)
-    table = load_cases(experiment.spec.cases, experiment.base)
-    try:
+    with reserved_for_json(args.json), closing(load_cases(experiment.spec.cases, experiment.base)) as table:
         cases = [table[index] for index in range(len(table))]
-    finally:
-        table.close()
     tags = sorted(table.tag_keys)
     rows = [
         {

@@ -15,7 +15,7 @@ from abreast.store.runs.controls import ACTIONS
     "ctl",
     argument("run", metavar="RUN", help="name, label or unique prefix of a run, or latest"),
     argument("action", metavar="ACTION", choices=ACTIONS, help=f"{', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}"),
-    argument("settings", metavar="NAME=VALUE", nargs="*", help="for set: settings as under limits: in a spec"),
+    argument("settings", metavar="NAME=VALUE", nargs="*", default=[], help="for set: keys of limits: in a spec"),
     "--store --json",
     epilog="""examples:
   abreast ctl latest pause

@@ -37,12 +37,14 @@ def import_files(args: argparse.Namespace) -> None:
 
     options = import_options(args, args.format)
     with store_argument.find_or_create_store(args.store) as store:
-        imported = [import_log(store, Path(file), options) for file in args.files]
+        imported = []
+        for file in args.files:
+            imported.append(import_log(store, Path(file), options))
+            if not args.json:
+                _print(imported[-1])  # at once: a later file may be damaged
         if args.json:
             listings.show_json([asdict(item) for item in imported])
             return
-        for item in imported:
-            _print(item)
         for note in dict.fromkeys(note for item in imported for note in item.notes):
             say(f"  {note}")
 

@@ -11,7 +11,7 @@ from abreast.cli import store_argument
 from abreast.cli.command import argument, command
 from abreast.errors import Incomplete
 from abreast.filenames import relative_path
-from abreast.output import console, echo, listings, say
+from abreast.output import console, echo, listings, reserved_for_json, say
 from abreast.text import many, printable
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def rescore_run(args: argparse.Namespace) -> int:
 
     with store_argument.find_store(args.store) as store:
         listeners = () if args.json else (JudgingProgress(),)
-        result = rescore(store, args.run, _spec_with_scorers(store, args), args.scorer, listeners)
+        with reserved_for_json(args.json):
+            result = rescore(store, args.run, _spec_with_scorers(store, args), args.scorer, listeners)
         run, count = result.run, result.answers
         analysis = analyse(store, run)
         page, results = write_reports(analysis), write_results(analysis)

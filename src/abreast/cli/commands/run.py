@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from abreast.analyse.decision import gates
 from abreast.cli import spec_argument, store_argument
 from abreast.cli.command import SHARED, argument, command, flag
 from abreast.errors import BadInput
@@ -110,11 +111,13 @@ def run(args: argparse.Namespace) -> int:
     flag("--online", "check that the providers respond; nothing is billed"),
 )
 def check(args: argparse.Namespace) -> None:
-    from abreast.cli.execution import print_all_findings, refuse_if_failed
+    from abreast.cli.execution import prepare, print_all_findings, refuse_if_failed, refuse_unknown_variants
 
     experiment = spec_argument.experiment_of(args)
+    required = gates.requirements(args.fail_if, args.on_inconclusive)
     options = replace(options_of(args), try_tests=sys.maxsize if args.try_tests else 0, online=args.online)
-    with closing(experiment.prepare(options)) as prepared:
+    with closing(prepare(experiment, options, args)) as prepared:
+        refuse_unknown_variants(required, prepared)
         if args.json:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]

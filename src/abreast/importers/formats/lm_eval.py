@@ -364,21 +364,18 @@ def _created_at(file: _SampleFile) -> float | None:
 
 
 def _main_score(file: _SampleFile) -> str | None:
-    """Return the task's first metric for which more is better, with the first filter."""
+    """Return the task's first metric for which more is better, with the first filter; None if there is no metric."""
     row = next(file.rows(), None)
     if row is None:
         raise file.log.error("the file has no samples", member=file.member)
     is_better = mapping(mapping(file.results.get("higher_is_better")).get(file.task))
     filter_name = file._first_filter(row)
-    first = _metrics(row, filter_name)
+    first = next(filter(None, (_metrics(row, filter_name) for row in file.rows())), {})  # a row may have NaN
     worse = {_score_name(str(name), filter_name) for name, higher in is_better.items() if higher is False}
     chosen = [name for name in first if name not in worse]
-    if not chosen:
-        names = ", ".join(first) or "none"
-        raise file.log.error(
-            f"no metric with a number for each document for which more is better (metrics: {names})", member=file.member
-        )
-    return chosen[0]
+    if first and not chosen:
+        raise file.log.error(f"no metric for which more is better (metrics: {', '.join(first)})", member=file.member)
+    return next(iter(chosen), None)
 
 
 def _metrics(row: Row, filter_name: str) -> dict[str, float]:

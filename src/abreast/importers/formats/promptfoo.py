@@ -21,6 +21,7 @@ VERSIONS = (2, 3)
 ERROR = 2  # the reason of a failure that is an error, not an assertion
 LONGEST_LABEL = 40  # characters of a prompt in the name of a variant
 _VERSION = re.compile(rb'"results"\s*:\s*\{\s*"version"\s*:')
+_VERSION_1 = {"version", "results", "stats", "table"}  # of the document; later versions have them in `results`
 _RESULT = {"promptIdx", "testIdx", "namedScores"}
 _ROWS, _TABLE = "results.results", "results.table.body"
 
@@ -40,7 +41,9 @@ class PromptfooResults(LogFormat):
         if log.kind == "json lines":
             first = log.first_line()
             return isinstance(first, dict) and first.keys() >= _RESULT
-        return log.kind == "json" and "results" in log.keys and bool(_VERSION.search(log.head))
+        if log.kind != "json" or "results" not in log.keys:
+            return False
+        return bool(_VERSION.search(log.head)) or log.keys.keys() >= _VERSION_1
 
     def header(self, log: LogFile) -> LogHeader:
         content: dict[str, Any] = {}
@@ -48,7 +51,7 @@ class PromptfooResults(LogFormat):
             for path, value in log.json_values([_ROWS, _TABLE]):
                 if path not in (_ROWS, _TABLE):
                     content[path] = value
-            version = content.get("results.version")
+            version = content.get("results.version", content.get("version"))
             if version not in VERSIONS:
                 supported = " and ".join(map(str, VERSIONS))
                 raise log.error(f"version {version} of promptfoo's results; versions {supported} are supported")

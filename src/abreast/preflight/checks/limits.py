@@ -14,7 +14,7 @@ from abreast.spec.schema import QUOTAS
 def check_limits(context: Context) -> Finding:
     """Explain the limits, and find mistakes in them."""
     limits = context.limits
-    targets = [target.name for target in (*context.targets, *context.judges.values())]
+    targets = list(dict.fromkeys(target.name for target in (*context.targets, *context.judges.values())))
     variants = [variant.name for variant in context.plan.variants]
     for problem, names, valid in (
         ("limits.targets: no variant and no judge has the target", limits.targets, targets),

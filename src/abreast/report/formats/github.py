@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,16 +90,17 @@ class JobSummary:
         parts += [f"**Requirement not met**: {safe(line)}" for line in self.unmet]
         length = sum(map(len, parts))
         for section in self.sections:
-            if length + len(section) > LONGEST_SUMMARY:
+            length += len(inert(section)) + 2
+            if length > LONGEST_SUMMARY:
                 parts.append("The rest is too long for a summary; see `abreast report`.")
                 break
             parts.append(section)
-            length += len(section) + 2
         return inert(printable("\n\n".join(parts))) + "\n"
 
     def publish(self) -> list[str]:
         """Write the job summary and the outputs where GitHub reads them, and return the annotations for the log."""
-        outcome, verdict = self.outcome.replace(" ", "_"), next(iter(self.sentences), self.outcome)
+        verdict = dict(zip(reversed(self.words), reversed(self.sentences), strict=True)).get(self.outcome, self.outcome)
+        outcome = self.outcome.replace(" ", "_")
         try:
             if path := os.environ.get("GITHUB_STEP_SUMMARY"):
                 append(path, self.text() + "\n")
@@ -176,9 +178,11 @@ def of_runs(items: Sequence[AcrossRuns], unmet: Sequence[str] = ()) -> JobSummar
     sections += [_verdict_table(comparisons)] if len(items) > 1 else []
     sections += [_bullets(run_comparison.cautions(items))]
     sections += [_changed(item, several=len(items) > 1) for item in comparisons if item.changed]
-    later = list(dict.fromkeys(_run_name(item.second) for item in items))
+    runs = {contender.run for item in items for contender in (item.first, item.second)}
+    name = _run_name if len(runs) > 1 else attrgetter("variant")
+    later = list(dict.fromkeys(name(item.second) for item in items))
     return JobSummary(
-        title=f"{', '.join(later)} against {_run_name(items[0].first)}{'' if counted else ': no new answers'}",
+        title=f"{', '.join(later)} against {name(items[0].first)}{'' if counted else ': no new answers'}",
         run=items[-1].second.run,
         words=[item.comparison.verdict.word for item in counted],
         sentences=[run_comparison.lines(item)[0] for item in counted],

@@ -122,7 +122,7 @@ class _LogWriter:
             "epoch": trial["repeat"] + 1,
             "input": question,
             "choices": choices,
-            "target": expected if isinstance(expected, str) else "" if expected is None else _text(expected),
+            "target": _target(expected),
             "metadata": json.loads(trial["tags"]),
             "scores": scores or None,
             "model_usage": {self._model: usage} if usage else {},
@@ -248,6 +248,13 @@ def _question(value: Any, prompt: str) -> tuple[Any, Any]:
     if isinstance(value, dict) and value.keys() == {"question", "choices"}:
         return _question(value["question"], prompt)[0], value["choices"]
     return prompt, None
+
+
+def _target(expected: Any) -> Any:
+    """The expected answer as Inspect has it: a text, or several that are right."""
+    if isinstance(expected, list) and expected and all(isinstance(item, str) for item in expected):
+        return expected
+    return expected if isinstance(expected, str) else "" if expected is None else _text(expected)
 
 
 def _time(seconds: float | None) -> str | None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from abreast.analyse.decision.interim import RUNNING
 from abreast.report.words.calibration import calibration_lines, correction
 from abreast.stats.intervals.final import GROUPS
 from abreast.stats.intervals.population import THESE_CASES, repeats_needed, units_needed
@@ -395,8 +396,10 @@ def not_run_line(analysis: Analysis) -> str:
     missing = analysis.planned - analysis.stored
     if not missing:
         return ""
-    reason = analysis.run["reason"] or "unknown"
-    return f"{missing:,} of {many(analysis.planned, 'trial')} {'was' if missing == 1 else 'were'} not run: {reason}"
+    trials, reason = f"{missing:,} of {many(analysis.planned, 'trial')}", analysis.run["reason"] or "unknown"
+    if analysis.run["status"] == RUNNING:
+        return f"{trials} {'is' if missing == 1 else 'are'} not run yet"
+    return f"{trials} {'was' if missing == 1 else 'were'} not run: {reason}"
 
 
 def judge_lines(analysis: Analysis) -> list[str]:

@@ -40,6 +40,14 @@ class Revision(NamedTuple):
             raise BadInput(f"invalid revision {text[:100]!r}", "read the run from the beginning")
         return cls(*(min(int(part[:20]), 2**63 - 1) for part in parts))
 
+    def reaches(self, other: Revision) -> bool:
+        """Whether this one includes all rows of the other; if not, an older copy of the store has taken its place.
+
+        >>> Revision(2, 2).reaches(Revision(1, 2)), Revision(2, 1).reaches(Revision(1, 2))
+        (True, False)
+        """
+        return all(mine >= theirs for mine, theirs in zip(self, other, strict=True))
+
 
 class ChangeQueries(QueryGroup):
     """Each method returns at most `most` rows, the oldest first."""

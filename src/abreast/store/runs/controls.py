@@ -46,7 +46,8 @@ class RunControls(Database):
                     ((number,),) = connection.execute(statement, row).fetchall()
                     return int(number)
                 if status == "complete":
-                    raise StoreError(f"{name} is complete", f"see `abreast report {name}`")
+                    report = f"abreast report {name} --store {self.quoted_address}"
+                    raise StoreError(f"{name} is complete", f"see `{report}`")
         resume = f"abreast resume {name} --store {self.quoted_address}"
         raise StoreError(f"no process executes {name}", f"run `{resume}` to continue it")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
@@ -49,7 +50,8 @@ def open_for_writing(path: Path) -> SQLiteConnection:
     """Open a store file, or create it. Every commit is durable when it returns."""
     with explained(path):
         if not path.parent.is_dir():
-            raise StoreError(f"{path}: the folder {path.parent} does not exist", f"run `mkdir -p {path.parent}`")
+            folder = shlex.quote(str(path.parent))
+            raise StoreError(f"{path}: the folder {path.parent} does not exist", f"run `mkdir -p {folder}`")
         connection = LocalConnection(path, file_uri(path), _WRITING)
         try:
             with alone(connection):

@@ -10,6 +10,7 @@ from typing import Any
 
 from abreast.errors import BadInput, suggestion
 from abreast.targets.agents.presets import PRESETS, Preset
+from abreast.text import dump_json
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "folder")
 _BRACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -30,7 +31,7 @@ def words_of_list(where: str, command: Any) -> list[str]:
             words = shlex.split(command)
         except ValueError:
             words = command.split()
-        fix = f"write command: [{', '.join(words)}], or add shell: true"
+        fix = f"write command: {dump_json(words)}, or add shell: true"
         raise BadInput(f"{where}: command must be a list of words, got {command!r}", fix)
     return list(command)
 

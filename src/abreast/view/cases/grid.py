@@ -86,6 +86,10 @@ class CaseGrid:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
+    def is_part_of(self, store: Store) -> bool:
+        """Whether the store includes everything that has been read."""
+        return store.queries.revision(self.run_id).reaches(self._revision)
+
     def update(self, store: Store) -> None:
         """Read the rows stored since the last update."""
         revision, previous = store.queries.revision(self.run_id), self._revision

@@ -134,7 +134,7 @@ class CaseGrids:
         meta = store.run(run)
         with self._lock:
             grid = self._grids.pop(meta["run"], None)
-            if grid is None or any(grid.run[name] != meta[name] for name in _PLAN):
+            if grid is None or any(grid.run[name] != meta[name] for name in _PLAN) or not grid.is_part_of(store):
                 grid = CaseGrid(store, meta)
             self._grids[meta["run"]] = grid
             grid.run = meta
@@ -260,11 +260,12 @@ def _columns(grid: CaseGrid, selection: CaseSelection) -> list[GridColumn]:
 
 def _filters(grid: CaseGrid) -> dict[str, list[tuple[str, str]]]:
     winners = [(str(index), name) for index, name in enumerate(grid.variants)]
+    first, *others = grid.score_names or [""]
     is_compared = len(grid.variants) > 1 and bool(grid.score_names)
     return {
         "tag": [(f"{key}={value}",) * 2 for key, values in grid.known_tags().items() for value in values],
         "status": list(STATUSES.items()),
         "winner": [*winners, ("tie", "tie"), ("none", "not comparable")] if is_compared else [],
         "error": [(kind, kind.replace("_", " ")) for kind in sorted(grid.error_kinds)],
-        "score": [(name, name) for name in grid.score_names] if len(grid.score_names) > 1 else [],
+        "score": [("", first), *((name, name) for name in others)] if others else [],
     }

@@ -41,11 +41,6 @@ class Update(NamedTuple):
     revision: str
 
 
-def is_newer(revision: Revision, other: Revision) -> bool:
-    """Whether a revision includes a row that the other does not."""
-    return any(row > other_row for row, other_row in zip(revision, other, strict=True))
-
-
 class RunFollower:
     """Follows one run in a thread until it is closed."""
 
@@ -127,7 +122,7 @@ class RunFollower:
         progress.update(store, now)
         self._publish(sections.progress_sections(store, run, progress, self._read_only), progress.revision)
         is_running = run["status"] == "running"
-        is_outdated = is_newer(progress.revision, self._analysed) or self._was_running is not is_running
+        is_outdated = progress.revision != self._analysed or self._was_running is not is_running
         is_outdated = is_outdated or self._must_retry
         is_patient = is_running or self._must_retry
         is_due = (self._analysis is None or self._analysis.done()) and (now >= self._analysis_due or not is_patient)
@@ -148,15 +143,17 @@ class RunFollower:
         self._publish(fragments, revision)
 
     def update_since(self, seen: dict[str, Markup], since: Revision) -> Update:
-        """Return the fragments that a page lacks; `since` is the revision it had before it connected."""
+        """Return the fragments that a page lacks; `since` is the revision it had before it connected.
+
+        A page whose revision is not that of a fragment gets it: usually an older one, after the restoration of a
+        backup a newer one.
+        """
         fragments = self.fragments()
         changed = {}
         for name, fragment in fragments.items():
             has_seen = seen.get(name) == fragment.html
             is_timed = name in sections.TIMED or (name in sections.RESULTS and not self._was_running)
-            is_known = (
-                name not in seen and not is_timed and since != Revision() and not is_newer(fragment.revision, since)
-            )
+            is_known = name not in seen and not is_timed and fragment.revision == since != Revision()
             if not has_seen and not is_known:
                 changed[name] = fragment.html
             seen[name] = fragment.html

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from abreast.store import Store
-from abreast.store.queries.changes import MOST_CHANGES, Revision
-from abreast.store.queries.runs import StoredEvent
+from abreast.store.queries.changes import MOST_CHANGES
 
-RATE_OVER_S = 15.0
+RATE_OVER_S, RATE_OVER_TRIALS = 15.0, 10  # the rate is that of the last trials: at least so long, and so many
 _OUTCOMES = ("ok", "own failure", "infrastructure", "skipped", "cancelled")
 
 
@@ -34,19 +33,18 @@ class RunProgress:
     """The outcomes of a run's trials, and its events, kept up to date."""
 
     def __init__(self, store: Store, run_id: int, planned: int) -> None:
-        self.revision = Revision()
         self._run_id = run_id
         self._variants = [variant.name for variant in store.queries.variants(run_id)]
         self._planned = planned
-        self._outcome = np.full(planned, -1, dtype=np.int8)  # index in `_OUTCOMES`
-        self._reused = np.zeros(planned, dtype=np.bool_)
-        self._cost = np.zeros(planned)
-        self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
-        self._recent: deque[tuple[float, int]] = deque()
-        self.events: list[StoredEvent] = []
         self._load(store)
 
     def _load(self, store: Store) -> None:
+        self._outcome = np.full(self._planned, -1, dtype=np.int8)  # index in `_OUTCOMES`
+        self._reused = np.zeros(self._planned, dtype=np.bool_)
+        self._cost = np.zeros(self._planned)
+        self._errors: dict[int, tuple[str, str]] = {}  # kind and blame by position
+        self._now = 0.0
+        self._recent: deque[tuple[float, int]] = deque()  # when trials had been executed, and how many
         self.revision = store.queries.revision(self._run_id)
         self.events = store.queries.events(self._run_id)
         columns = store.queries.trial_columns(self._run_id)
@@ -61,6 +59,8 @@ class RunProgress:
     def update(self, store: Store, now: float) -> None:
         """Read the rows added since the last update. `now` is in seconds on a monotonic clock."""
         last = store.queries.revision(self._run_id)
+        if not last.reaches(self.revision):
+            self._load(store)
         while self.revision.trials < last.trials:
             rows = store.queries.trials_since(self._run_id, str(self.revision))
             for row in rows:
@@ -74,10 +74,14 @@ class RunProgress:
         if self.revision.events < last.events:
             self.events = store.queries.events(self._run_id)  # all, because a revision may lag behind its rows
         self.revision = last
-        if not self._recent or now - self._recent[-1][0] >= 0.2:
-            self._recent.append((now, self.executed))
-            while len(self._recent) > 2 and now - self._recent[0][0] > RATE_OVER_S:
-                self._recent.popleft()
+        self._now, executed = now, self.executed
+        if not self._recent or executed != self._recent[-1][1]:
+            self._recent.append((now, executed))
+        while len(self._recent) > 1:
+            begin, before = self._recent[1]
+            if now - begin < RATE_OVER_S or executed - before < RATE_OVER_TRIALS:
+                break
+            self._recent.popleft()
 
     def _set(
         self,
@@ -133,8 +137,6 @@ class RunProgress:
         return float(self._cost.sum())
 
     def rate(self) -> float | None:
-        """Trials per second; None if not known yet."""
-        if len(self._recent) < 2 or self._recent[-1][0] - self._recent[0][0] < 1.0:
-            return None
-        (begin, before), (end, after) = self._recent[0], self._recent[-1]
-        return max(0.0, (after - before) / (end - begin))
+        """Trials per second; None until a trial has been executed after the first look."""
+        (begin, before), (_, after) = self._recent[0], self._recent[-1]
+        return (after - before) / (self._now - begin) if after > before and self._now - begin >= 1.0 else None

@@ -25,7 +25,7 @@ from abreast.store.queries.runs import StoredEvent
 from abreast.store.runs.provenance import ImportRecord
 from abreast.view.live import timeline
 from abreast.view.live.run_progress import RunProgress
-from abreast.view.rendering import environment
+from abreast.view.rendering import day_and_time, environment
 
 PROGRESS = ("problem", "status", "progress", "activity", "errors", "events", "controls")
 RESULTS = ("verdict", "charts", "figures", "facts")
@@ -33,6 +33,7 @@ NAMES = (*PROGRESS, *RESULTS)
 TIMED = ("status", "activity", "controls")  # these change without a new row
 _INTERIM_CHARTS = ("closing", "difference", "outcomes", "latency")  # drawn before the run ends
 _CHARTS_WITHOUT_VERDICT = ("outcomes", "latency")
+_FAR_S = 12 * 3600.0  # an end that is later has a date
 
 
 def _section(name: str, **values: Any) -> Markup:
@@ -60,7 +61,7 @@ def progress_sections(
         "problem": Markup(),
         "status": _section("status", run=run, is_paused=is_paused, facts=_status_facts(run)),
         "progress": _section("progress", variants=progress.by_variant()),
-        "activity": _section("activity", facts=_activity(store, run, progress)),
+        "activity": _section("activity", facts=_activity(store, run, progress, is_paused)),
         "errors": _section("errors", table=_errors(store, run_id, progress)),
         "events": _section(
             "events",
@@ -110,12 +111,13 @@ def _status_facts(run: Mapping[str, Any]) -> list[str]:
     return [fact for fact in facts if fact]
 
 
-def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress) -> list[tuple[str, str]]:
+def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress, is_paused: bool) -> list[tuple[str, str]]:
     """Return titles and figures: progress, throughput, in flight, spend and estimated end."""
     run_id, rate, is_running = int(run["run_id"]), progress.rate(), run["status"] == RUNNING
     facts = [("trials", f"{progress.done:,} of {run['planned_trials']:,}")]
+    if is_running and not is_paused:
+        facts.append(_throughput(rate))
     if is_running:
-        facts.append(("per second", "measuring" if rate is None else f"{rate:,.1f}"))
         facts.append(("in flight", f"{run['in_flight'] or 0:,}"))
     spent = progress.cost_usd + sum(store.spent_on_retries(run_id, len(progress.by_variant())))
     if progress.revision.judgements:
@@ -123,11 +125,24 @@ def _activity(store: Store, run: Mapping[str, Any], progress: RunProgress) -> li
     budget = _budget(run, progress.events)
     if spent or budget:
         facts.append(("spent", figures.dollars(spent) + (f" of {figures.dollars(budget)}" if budget else "")))
-    if is_running and progress.remaining:
-        seconds = progress.remaining / rate if rate else None
-        ends = "" if seconds is None else time.strftime("%H:%M:%S UTC", time.gmtime(time.time() + seconds))
-        facts.append(("expected end", ends or "unknown"))
+    if is_running and not is_paused and progress.remaining:
+        facts.append(("expected end", "unknown" if rate is None else _end_in(progress.remaining / rate)))
     return facts
+
+
+def _throughput(rate: float | None) -> tuple[str, str]:
+    """
+    >>> _throughput(12.34), _throughput(0.02), _throughput(None)
+    (('per second', '12.3'), ('per minute', '1.2'), ('per second', 'measuring'))
+    """
+    if rate is None:
+        return "per second", "measuring"
+    return ("per second", f"{rate:,.1f}") if rate >= 1 else ("per minute", f"{rate * 60:,.1f}")
+
+
+def _end_in(seconds: float) -> str:
+    end = time.time() + seconds
+    return f"{day_and_time(end)} UTC" if seconds > _FAR_S else time.strftime("%H:%M:%S UTC", time.gmtime(end))
 
 
 def _budget(run: Mapping[str, Any], events: Sequence[StoredEvent]) -> float | None:

@@ -12,7 +12,7 @@ from abreast.experiment.control import control_run, parse_settings
 from abreast.store import Store
 from abreast.store.queries.changes import Revision
 from abreast.store.runs.controls import ACTIONS, Control
-from abreast.view.context import CONTROLLER, FOLLOWERS, READER, find_run, json_body
+from abreast.view.context import CONTROLLER, FOLLOWERS, READER, json_body
 from abreast.view.events import SIGN_OF_LIFE, sections_event, send_events
 from abreast.view.live.follower import Update
 
@@ -27,7 +27,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     id and gets everything newer.
     """
     revision = request.headers.get("Last-Event-ID") or request.query.get("since") or str(Revision())
-    run = await request.app[READER].read(find_run, request.match_info["run"])
+    run = await request.app[READER].read(Store.run, request.match_info["run"])
     updates = request.app[FOLLOWERS].updates(run["run"], Revision.parse(revision))
     return await send_events(request, _events(updates))
 

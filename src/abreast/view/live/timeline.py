@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from abreast.progress.displays import notice
@@ -28,14 +29,26 @@ _HEIGHT = 26.0
 
 def words(event: StoredEvent) -> str:
     """Describe an event in one line."""
-    text = describe_change(event.kind, event.detail) or _notice(event.kind, event.detail)
     detail = ", ".join(f"{key} {value}" for key, value in event.detail.items() if value is not None)
-    return " ".join((text or f"{event.kind.replace('_', ' ')}: {detail}").split())[:400]
+    text = _describe(event.kind, dict(event.detail)) or f"{event.kind.replace('_', ' ')}: {detail}"
+    return " ".join(text.split())[:400]
 
 
-def _notice(kind: str, detail: Mapping[str, Any]) -> str:
+def _describe(kind: str, detail: dict[str, Any]) -> str:
+    """Describe an event as it will be read later, unlike the terminal, which says until when it pauses."""
     try:
-        return notice(kind, dict(detail))
+        if kind == "quota":
+            window = f"the quota ({detail['most']} in {detail['window_s'] / 3600:g} h) is used up"
+            return window + (f"; paused for {timedelta(seconds=round(detail['seconds']))}" if detail["waits"] else "")
+        if kind == "outage":
+            return f"{detail['error']}; paused after {detail['seconds']:.0f} s without an answer"
+        if kind == "stop":
+            return str(detail["message"] or detail["reason"])
+        if kind == "requeued":
+            return f"executing {many(detail['trials'], 'failed trial')} again"
+        if kind == "left_out":
+            return f"{detail['case']}, {detail['variant']}: left out, the trial before it is missing"
+        return describe_change(kind, detail) or notice(kind, detail)
     except (KeyError, TypeError):  # an event of another version of abreast
         return ""
 

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from abreast.analyse.run import analyse
-from abreast.errors import StoreError
+from abreast.errors import BadInput
 from abreast.filenames import safe_file_name
 from abreast.report import charts
 from abreast.report.formats.row_files import CsvFile
@@ -72,4 +72,4 @@ def as_svg(store: Store, run: str, name: str) -> str:
         if picture.name == name:
             return charts.as_file(analysis, picture).svg
     names = ", ".join(picture.name for picture in pictures)
-    raise StoreError(f"the page shows no chart named {name[:100]!r}", f"choose one of {names}" if names else "")
+    raise BadInput(f"the page shows no chart named {name[:100]!r}", f"choose one of {names}" if names else "")

@@ -6,8 +6,9 @@ import asyncio
 
 from aiohttp import web
 
+from abreast.store import Store
 from abreast.store.queries.changes import Revision
-from abreast.view.context import FOLLOWERS, READER, find_run, html
+from abreast.view.context import FOLLOWERS, READER, html
 from abreast.view.pages import cases
 from abreast.view.rendering import run_path
 
@@ -18,7 +19,7 @@ routes = web.RouteTableDef()
 
 @routes.get("/runs/{run}")
 async def show(request: web.Request) -> web.StreamResponse:
-    run = await request.app[READER].read(find_run, request.match_info["run"])
+    run = await request.app[READER].read(Store.run, request.match_info["run"])
     if run["run"] != request.match_info["run"]:  # a label, `latest` or a prefix
         raise web.HTTPFound(run_path(run["run"], **dict(request.query)))
     follower = request.app[FOLLOWERS].of(run["run"])

@@ -104,7 +104,8 @@ function apply(answer, range) {
 
 // Fixes the first column only if the others scroll sideways; otherwise it would slow down scrolling.
 function fit() {
-  grid.classList.toggle("sideways", grid.scrollWidth > grid.clientWidth);
+  const isSideways = grid.classList.toggle("sideways", grid.scrollWidth > grid.clientWidth);
+  grid.style.scrollPaddingLeft = isSideways ? `${head.querySelector("[role=columnheader]").offsetWidth}px` : "";
 }
 
 // -- loading ---------------------------------------------------------------------------------------------------------
@@ -218,7 +219,9 @@ async function pressed(event) {
   if (to) {
     event.preventDefault();
     const reached = await move(...to);
-    if (reached) target(reached)?.focus({ preventScroll: true });
+    const cell = reached && target(reached);
+    cell?.focus({ preventScroll: true });
+    cell?.scrollIntoView({ block: "nearest", inline: "nearest" });
   } else if (event.key === "Enter" && !event.target.closest("a")) {
     openRow(event.target.closest(".grid-row"));
   }

@@ -1,7 +1,7 @@
 // Labelling of answers, one case after the other. Keys label the first answer that has no label yet, or the chosen one.
 
 import { morph } from "./morph.js";
-import { announce, post } from "./requests.js";
+import { announce, get, post } from "./requests.js";
 import { pressKey, rememberAuthor } from "./trial.js";
 
 const root = document.getElementById("labelling");
@@ -48,12 +48,9 @@ async function go(path, isBack) {
 async function load(path, isBack) {
   let html;
   try {
-    const separator = path.includes("?") ? "&" : "?";
-    const response = await fetch(`${path}${separator}part=1`);
-    html = await response.text();
-    if (!response.ok) throw new Error(html);
-  } catch {
-    report("No connection to `abreast view`.");
+    html = await get(`${path}${path.includes("?") ? "&" : "?"}part=1`);
+  } catch (error) {
+    report(error.message);
     return;
   }
   report("");

@@ -57,6 +57,7 @@ async function follow() {
   content.removeAttribute("aria-busy");
   content.replaceChildren(root);
   content.scrollTop = 0;
+  if (!dialog.contains(document.activeElement)) content.focus(); // it was on a part that was replaced
   wireTrial(root);
 }
 

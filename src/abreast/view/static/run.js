@@ -3,9 +3,9 @@
 import { wireControls } from "./controls.js";
 import { morph } from "./morph.js";
 import { announce } from "./requests.js";
+import { follow } from "./stream.js";
 
 const live = document.getElementById("live");
-const connection = live.querySelector(".connection");
 let sentence = headline();
 
 function headline() {
@@ -24,17 +24,5 @@ function update(sections) {
   document.dispatchEvent(new CustomEvent("rows-changed"));
 }
 
-function follow() {
-  const source = new EventSource(live.dataset.stream);
-  source.addEventListener("open", () => { connection.hidden = true; });
-  source.addEventListener("sections", (event) => update(JSON.parse(event.data)));
-  source.addEventListener("error", () => {
-    connection.hidden = false;
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
-  });
-  addEventListener("pagehide", () => source.close());
-  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-}
-
 wireControls(live);
-follow();
+follow(live.dataset.stream, update);

@@ -1,10 +1,10 @@
 // The list of runs: filters and sorting are in the address, rows arrive as server-sent events.
 
 import { morph } from "./morph.js";
-import { announce, post } from "./requests.js";
+import { announce, get, post } from "./requests.js";
+import { follow } from "./stream.js";
 
 const listing = document.querySelector('[data-section="listing"]');
-const connection = document.querySelector(".connection");
 const filters = document.getElementById("filters");
 const compare = document.getElementById("compare");
 const remove = document.getElementById("delete"); // missing in a read-only page
@@ -13,28 +13,19 @@ const chosen = document.getElementById("chosen");
 const hint = chosen.textContent;
 const dialog = document.getElementById("deletion");
 const selected = new Set();
-let source;
 let typing;
 
 // -- rows ---------------------------------------------------------------------------------------------------------------
 
-function follow() {
-  source?.close();
-  source = new EventSource(`/stream${location.search}`);
-  source.addEventListener("open", () => { connection.hidden = true; });
-  source.addEventListener("sections", (event) => update(JSON.parse(event.data)));
-  source.addEventListener("error", ({ target }) => {
-    if (target !== source) return;
-    connection.hidden = false;
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
-  });
+function load() {
+  follow(`/stream${location.search}`, update);
 }
 
 function update(sections) {
   for (const [name, html] of Object.entries(sections)) {
     morph(document.querySelector(`[data-section="${CSS.escape(name)}"]`), html);
   }
-  showSelection();
+  checkSelected();
 }
 
 // -- filters and sorting ------------------------------------------------------------------------------------------------
@@ -42,7 +33,7 @@ function update(sections) {
 function go(address, isNew) {
   if (isNew) history.pushState(null, "", address);
   else history.replaceState(null, "", address);
-  follow();
+  load();
 }
 
 function filtered() {
@@ -54,7 +45,7 @@ function filtered() {
 function restore() {
   const query = new URLSearchParams(location.search);
   for (const field of filters.querySelectorAll("input, select")) field.value = query.get(field.name) ?? "";
-  follow();
+  load();
 }
 
 filters.addEventListener("submit", (event) => { event.preventDefault(); go(filtered(), true); });
@@ -74,8 +65,12 @@ listing.addEventListener("click", (event) => {
 
 // -- selection ----------------------------------------------------------------------------------------------------------
 
-function showSelection() {
+function checkSelected() {
   for (const box of listing.querySelectorAll('input[name="runs"]')) box.checked = selected.has(box.value);
+}
+
+function showSelection() {
+  checkSelected();
   chosen.textContent = selected.size ? `${selected.size} selected: ${[...selected].join(", ")}` : hint;
   compare.disabled = selected.size < 2;
   if (remove) remove.disabled = !selected.size;
@@ -98,18 +93,20 @@ document.getElementById("selection").addEventListener("submit", (event) => {
 });
 unselect.addEventListener("click", () => { selected.clear(); showSelection(); });
 
+function say(message) {
+  chosen.textContent = message;
+  announce(message);
+}
+
 // -- deletion -----------------------------------------------------------------------------------------------------------
 
 remove?.addEventListener("click", async () => {
-  const text = document.getElementById("deletion-text");
   try {
-    const response = await fetch(`/deletion?${selection()}`);
-    if (!response.ok) throw new Error((await response.json()).message);
-    morph(text, await response.text());
+    morph(document.getElementById("deletion-text"), await get(`/deletion?${selection()}`));
+    dialog.showModal();
   } catch (error) {
-    text.textContent = error.message;
+    say(error.message);
   }
-  dialog.showModal();
 });
 dialog.addEventListener("click", async ({ target }) => {
   if (target.closest("[data-close]")) dialog.close();
@@ -122,16 +119,13 @@ dialog.addEventListener("click", async ({ target }) => {
     selected.clear();
     showSelection();
     dialog.close();
-    announce(lines.join("; "));
-    chosen.textContent = lines.join("; ");
+    say(lines.join("; "));
   } catch (error) {
     answer.textContent = error.message;
     target.disabled = false;
   }
 });
 
-addEventListener("pagehide", () => source.close());
-addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 for (const box of listing.querySelectorAll('input[name="runs"]:checked')) selected.add(box.value);
 showSelection();
-follow();
+load();
