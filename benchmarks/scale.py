@@ -121,7 +121,7 @@ class SimulatedActor:
 
     async def _collect(self, acknowledged: int) -> bytes:
         from abreast.execute.engine.ray.leases import HEARTBEAT_S
-        from abreast.execute.engine.ray.messages import AttemptResult, Report, dumps
+        from abreast.execute.engine.ray.messages import AttemptResult, Report, dumps, dumps_result
         from abreast.model import Answer, Outcome
 
         loop = asyncio.get_running_loop()
@@ -142,7 +142,7 @@ class SimulatedActor:
         begun = at - self.latency_s
         outcomes = [Outcome("ok", Answer("yes"), None, begun, at, self.latency_s) for _ in ended]
         results = [
-            AttemptResult(start.ticket, start.lease, outcome, "q", 0.0, begun)
+            dumps_result(AttemptResult(start.ticket, start.lease, outcome, "q", 0.0, begun))
             for (_, start), outcome in zip(ended, outcomes, strict=True)
         ]
         self._sent = len(results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import platform
 import re
 import signal
@@ -122,6 +123,12 @@ def _command(process: psutil.Process) -> str:
     with contextlib.suppress(psutil.Error):
         return " ".join(process.cmdline())
     return ""
+
+
+def patched(module: str, name: str, value: float) -> list[str]:
+    """The command with another value of a constant."""
+    code = f"import sys, {module}; {module}.{name} = {value}; from abreast.cli import main; sys.exit(main())"
+    return [sys.executable, "-c", code]
 
 
 def until(condition: Callable[[], object], seconds: float = 60.0) -> float:
@@ -321,6 +328,117 @@ def test_a_variant_runs_only_on_nodes_that_have_what_it_needs(experiments: Exper
     folder.write("spec.yaml", SLOW.replace("seconds: 0.3", "needs: {claude: 1}"))
     output = experiments.run("run", "spec.yaml", code=2)
     assert 'variant "first" needs claude: 1, which no node of the cluster has' in output
+
+
+@pytest.mark.heavy
+def test_a_variant_that_lost_its_last_node_ends_the_run_after_a_warning(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(100)
+    second = '{target: "python:functions:blocks", seconds: 0.3'
+    folder.write("spec.yaml", SLOW.replace(second, second + ", needs: {node1: 1}"))
+    command = [
+        *patched("abreast.execute.engine.ray.node_pool", "NO_NODES_S", 12),
+        *experiments.ray("run", "spec.yaml")[3:],
+    ]
+    with cluster.command(command, cwd=folder.path) as run:
+        until(lambda: len(experiments.executed()) >= 40)
+        cluster.kill_node(1)
+        out, err = run.communicate(timeout=60)
+    assert run.returncode == 3, out + err
+    waits = f'for a node of the Ray cluster at {cluster.address} that has what variant "second" needs'
+    assert f"warning: waiting {waits}" in err
+    assert f"stopped: waited 12 s {waits}" in err
+    assert {row["status"] for row in experiments.rows()} == {"ok", "cancelled"}
+
+
+@pytest.mark.heavy
+def test_one_line_says_what_holds_back_trials_on_the_nodes(experiments: Experiments) -> None:
+    folder = experiments.folder
+    folder.cases(20)
+    folder.write("spec.yaml", SLOW.replace("parallel: 10", "parallel: 10, memory_per_trial: 900GB"))
+    output = experiments.run("run", "spec.yaml", "--events", "events.jsonl")
+    short = experiments.events("memory_short")
+    assert {event["node"] for event in short} == {"10.213.0.1", "10.213.0.2"}
+    (note,) = (line for line in output.splitlines() if line.startswith("note:"))
+    assert re.fullmatch(r"note: node 10.213.0.[12]: 1 trial in flight: memory is short .*", note)
+
+
+@pytest.mark.heavy
+def test_a_folder_that_is_too_large_to_send_is_named(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.cases(2)
+    folder.write("spec.yaml", SPEC)
+    (folder.path / "large.bin").write_bytes(os.urandom(2_000_000))
+    cluster.hide_folder(1, folder.path)
+    limited = patched("ray._private.runtime_env.packaging", "GCS_STORAGE_MAX_SIZE", 1_000_000)
+    done = cluster.run([*limited, *experiments.ray("run", "spec.yaml")[3:]], cwd=folder.path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"error: cannot send {folder.path} to the nodes: Package size (1.9" in done.stderr
+    folder.write(".rayignore", "large.bin")
+    done = cluster.run([*limited, *experiments.ray("run", "spec.yaml")[3:]], cwd=folder.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+SCRIPT = """
+import sys, threading
+from abreast import Case, Experiment
+from abreast.errors import BadInput
+
+class Grade:
+    def __init__(self, value):
+        self.value = value
+    def __eq__(self, other):
+        return isinstance(other, Grade) and self.value == other.value
+    def __str__(self):
+        return f"grade {self.value}"
+
+class Broken(Exception):
+    def __init__(self, one, two):
+        super().__init__(one)
+
+class Locked:
+    lock = None
+    def __init__(self):
+        self.lock = threading.Lock()
+    def __str__(self):
+        return "locked"
+
+def target(case, grade):
+    return {"answer": case.input, "grade": Grade(grade), "broken": Broken("why", 2), "locked": Locked()}
+
+def right(case, answer):
+    return float(answer.data["grade"] == Grade(1))
+
+def experiment(target):
+    cases = [Case(f"c{number}", str(number)) for number in range(10)]
+    return Experiment(name="script", cases=cases, variants={"a": {"grade": 1}, "b": {"grade": 2}}, target=target,
+                      scorers=[right], store=sys.argv[2])
+
+lock = threading.Lock()
+engine = "local" if sys.argv[1] == "local" else {"ray": {"address": sys.argv[1]}}
+if engine != "local":
+    try:
+        experiment(lambda case, grade: str(lock)).run(engine=engine)
+    except BadInput as error:
+        print(error.message)
+experiment(target).run(engine=engine)
+"""
+
+
+def test_a_script_gets_the_same_objects_and_rows_as_locally(experiments: Experiments) -> None:
+    folder, cluster = experiments.folder, experiments.cluster
+    folder.write("script.py", SCRIPT)
+    done = cluster.run([sys.executable, "script.py", cluster.address, "ray.db"], cwd=folder.path)
+    assert "variant \"a\" cannot be sent to the nodes: TypeError: cannot pickle '_thread.lock' object" in done.stdout
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert cluster.run([sys.executable, "script.py", "local", "local.db"], cwd=folder.path).returncode == 0
+    query = "select case_id, variant, status, error, score, grade, broken, locked from predictions order by 1, 2"
+    rows = folder.sql(query, "ray.db")
+    assert Counter((row["score"], row["grade"], row["broken"], row["locked"]) for row in rows) == {
+        (1.0, "grade 1", "why", "locked"): 10,
+        (0.0, "grade 2", "why", "locked"): 10,
+    }
+    assert rows == folder.sql(query, "local.db")
 
 
 EARLY = """

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.conftest import ABREAST, SIMULATED, Folder
 from tests.ray_cluster import RayCluster
 from tests.test_ray import SLOW, Experiments, until
+
+import abreast
+from abreast.errors import BadInput
+from abreast.execute.engine.base import EngineSetup
+from abreast.execute.engine.ray.facts import NodeFacts, refuse_other
+from abreast.model import Variant
+from abreast.spec.schema import Limits
 
 KEY = "sk-ABREAST-SECRET-0123456789"
 KEYED = """
@@ -45,6 +55,14 @@ def test_an_address_without_a_cluster_is_refused_at_once(folder: Folder, address
     assert done.code == 2
     assert problem in done.err
     assert not (folder.path / "results.db").exists()
+
+
+def test_a_node_without_an_agent_program_is_named() -> None:
+    target: Any = SimpleNamespace(cli_versions={"claude": "2.1.3"}, version="1")
+    setup = EngineSetup(variants=[Variant("v", "claude-code")], limits=Limits(), built_targets=[target])
+    facts = NodeFacts(platform.python_version(), abreast.__version__, 8, 8_000_000_000, {"claude": "missing"}, ["1"])
+    with pytest.raises(BadInput, match=r"node a has no claude, but this machine has claude 2\.1\.3"):
+        refuse_other("node a", facts, setup, [0])
 
 
 @pytest.mark.heavy

@@ -175,6 +175,8 @@ def test_dates_in_toml_are_text_as_in_yaml(folder: Folder) -> None:
 
 UNKNOWN = [
     ({"varients": {}}, '"varients" (did you mean "variants"?)'),
+    ({"engine": {"ray": {"adress": "auto"}}}, 'unknown key "adress" in engine.ray (did you mean "address"?)'),
+    ({"engine": {"rai": {}}}, 'unknown key "rai" in engine (did you mean "ray"?)'),
     ({"limits": {"paralel": 3}}, 'unknown key "paralel" in limits (did you mean "parallel"?)'),
     ({"limits": {"parallel": {"mn": 3}}}, '"mn" in limits.parallel (did you mean "min"?)'),
     ({"limits": {"timeout": {"bas": 3}}}, '"bas" in limits.timeout (did you mean "base"?)'),

@@ -22,6 +22,8 @@ from abreast.spec.schema import (
     Expects,
     Limits,
     Price,
+    RayEngineChoice,
+    RaySettings,
     Spec,
     SpecError,
     TargetLimits,
@@ -217,13 +219,15 @@ def _expects(at: KeyPath) -> Expects | None:
 def _is_branch(part: str | int) -> bool:
     """Whether pydantic added this part of the path, to name a member of a union that it tried."""
     return isinstance(part, str) and (
-        part in ("int", "float", "str", "Bounds", "Timeout", "[key]")
+        part in ("int", "float", "str", "Bounds", "Timeout", "RayEngineChoice", "[key]")
         or part.startswith(("literal[", "function-", "constrained-", "nullable[", "list[", "dict["))
     )
 
 
 _MODELS: dict[KeyPath, type[pydantic.BaseModel]] = {
     (): Spec,
+    ("engine",): RayEngineChoice,
+    ("engine", "ray"): RaySettings,
     ("expects",): Expectation,
     ("limits",): Limits,
     ("limits", "parallel"): Bounds,

@@ -18,6 +18,7 @@ from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
 from abreast.spec.schema import Limits, size_in_bytes
 from abreast.targets.base import Place
+from abreast.text import many
 
 SAMPLE_S = 1.0  # between two readings
 FIRST_SAMPLE_S, EARLY_SAMPLE_S = 0.025, 0.1  # in the first seconds of a variant: initial and longest interval
@@ -266,8 +267,10 @@ class Resources(Limit):
         detail = {"why": why, "in_flight": in_flight, "requested": self._requested, **figures}
         if reason not in self._explained:
             self._explained.add(reason)
-            of = "" if self._requested is None else f" of {self._requested} requested"
-            detail["message"] = f"{in_flight}{of} trials in flight: {why}; to change this, set limits: {setting}"
+            trials = (
+                f"{in_flight} of {self._requested} requested trials" if self._requested else many(in_flight, "trial")
+            )
+            detail["message"] = f"{trials} in flight: {why}; to change this, set limits: {setting}"
         self._on_change(_EVENTS[reason][0], **detail)
 
     def _explanation(self, reason: Reason, variant: int) -> tuple[str, str, dict[str, Any]]:

@@ -116,7 +116,7 @@ class Attempts:
                 self.backlog.append(ticket)
         for ticket in to_fail:
             message = f"{MOST_DEATHS} nodes were lost while executing it, the last one because {reason}"
-            fix = "check the memory of the nodes, or set limits.memory_per_trial"
+            fix = "check the memory of the nodes; if the function can crash Python, set executor: process"
             lost = Failure("resources", "infrastructure", message, fix=fix)
             self.fail(self.withdraw(ticket), Outcome("error", failure=lost))
         return len(to_retry) + len(to_fail)
@@ -132,7 +132,4 @@ class Attempts:
         outcome.started_at = outcome.finished_at = now
         if attempt.job.attempt == 1:
             attempt.job.timing.first_started_at = now
-        if attempt.group is not None:
-            attempt.group.end(outcome)
-        else:
-            self._complete(attempt.job, redact_outcome(outcome))
+        self._complete(attempt.job, redact_outcome(outcome))

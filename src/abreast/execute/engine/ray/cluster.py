@@ -116,6 +116,12 @@ class Cluster:
                 configure_logging=True,
                 runtime_env=None if sent is None else {"working_dir": str(sent), "excludes": list(NOT_SENT)},
             )
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            reason = " ".join(str(error).split()).rpartition("Ray cluster: ")[2].partition(". ")[0]
+            raise BadInput(
+                f"cannot send {sent} to the nodes: {reason}",
+                "list large files in .rayignore, or put the folder at the same path on every node",
+            ) from error
         except (ConnectionError, RuntimeError, ValueError, TimeoutError, ray.exceptions.RayError) as error:
             raise _unreachable(self.address, " ".join(str(error).split())[:300]) from error
         self._is_ours = True
@@ -260,6 +266,7 @@ class RayFactory(EngineFactory):
         cluster = self.cluster
         cluster.connect()
         cluster.passed_keys()
+        _refuse_unsendable(setup)
         nodes = cluster.nodes()
         _check_needs(setup.variants, nodes)
         base = Path(setup.settings["base"]).resolve()
@@ -287,6 +294,19 @@ class RayFactory(EngineFactory):
 
     def close(self) -> None:
         self.cluster.close()
+
+
+def _refuse_unsendable(setup: EngineSetup) -> None:
+    """Refuse functions and parameters that only this process can have."""
+    parts = [(f'variant "{variant.name}"', variant) for variant in setup.variants]
+    for name, part in [*parts, ("the checks of the scorers", setup.settings)]:
+        try:
+            dumps_code(part)
+        except Exception as error:
+            raise BadInput(
+                f"{name} cannot be sent to the nodes: {type(error).__name__}: {error}",
+                "create locks, files and connections in the function, or in a module that it imports",
+            ) from error
 
 
 def _check_needs(variants: Sequence[Variant], nodes: Sequence[ClusterNode]) -> None:

@@ -32,7 +32,7 @@ class RayEngine(Engine):
         self._attempts = Attempts(complete)
         self._warm_ups = NodeWarmUps(self._attempts, complete)
         self._pool = NodePool(
-            cluster, setup, self._threads, self._attempts, self._warm_ups, self._run, self._assign_soon, self.cancel
+            cluster, setup, self._threads, self._attempts, self._warm_ups, self._run, self._assign_soon
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_assigning = self._is_cancelled = False
@@ -82,7 +82,10 @@ class RayEngine(Engine):
         self._pool.begin()
 
     def has_room(self, variant: int) -> bool:
-        return any(runner.has_room for runner in self._pool.with_variant(variant))
+        has_room = any(runner.has_room for runner in self._pool.with_variant(variant))
+        if not has_room:
+            self._pool.wanted.add(variant)
+        return has_room
 
     # -- attempts ------------------------------------------------------------------------------------------------------
 
@@ -110,18 +113,16 @@ class RayEngine(Engine):
         self._is_assigning = False
         attempts = self._attempts
         for ticket in attempts.take_backlog():
-            attempt = attempts[ticket]
-            job = attempt.job
+            job = attempts[ticket].job
             if self._is_cancelled:
                 attempts.fail(attempts.withdraw(ticket), cancelled_outcome())
-            elif job.is_warmup and attempt.group is None:
-                if runners := list(self._pool.with_variant(job.variant)):
-                    attempts.withdraw(ticket)
-                    self._warm_ups.spread(job, runners, lambda job=job: self._queue(PendingAttempt(job)))  # type: ignore[misc]
-                else:
-                    attempts.backlog.append(ticket)
-            elif (runner := self._choose(job.variant)) is not None:
+            elif job.is_warmup and (runners := list(self._pool.with_variant(job.variant))):
+                attempts.withdraw(ticket)
+                self._warm_ups.spread(job, runners, lambda job=job: self._queue(PendingAttempt(job)))  # type: ignore[misc]
+            elif not job.is_warmup and (runner := self._choose(job.variant)) is not None:
                 attempts.send(ticket, runner)
+            elif self._pool.has_given_up:
+                attempts.fail(attempts.withdraw(ticket), cancelled_outcome())
             else:
                 attempts.backlog.append(ticket)
 

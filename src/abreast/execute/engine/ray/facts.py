@@ -15,6 +15,8 @@ from abreast.errors import AbreastError, BadInput
 from abreast.execute.engine.base import EngineSetup
 from abreast.targets import Target
 
+MISSING = "missing"  # what targets report as the version of a program that is not installed
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
@@ -83,14 +85,19 @@ def refuse_other(where: str, facts: NodeFacts, setup: EngineSetup, variants: Seq
     for index, built in zip(variants, facts.versions, strict=True):
         variant, target = setup.variants[index], targets[index]
         for name, own in target.cli_versions.items():
-            other = facts.cli_versions.get(name, "none")
+            other = facts.cli_versions.get(name, MISSING)
             if other != own:
-                raise BadInput(f"{where} has {name} {other}, but this machine has {own}", f"install {name} {own} on it")
+                there, here = _describe(name, other), _describe(name, own)
+                raise BadInput(f"{where} has {there}, but this machine has {here}", "install the same version on both")
         if built != target.version and not callable(variant.target):
             raise BadInput(
                 f'{where}: the code or the settings of variant "{variant.name}" differ from those on this machine',
-                "update the spec's folder on that node",
+                "use the same folder, packages and variables such as ANTHROPIC_BASE_URL on that node",
             )
+
+
+def _describe(program: str, version: str) -> str:
+    return f"no {program}" if version == MISSING else f"{program} {version}"
 
 
 def node_problem(where: str, error: Exception) -> BadInput:

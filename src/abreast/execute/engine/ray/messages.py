@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from abreast.errors import Crashed, classify
 from abreast.execute.job import Job
-from abreast.model import Case, Outcome
+from abreast.model import Answer, Case, Outcome
+from abreast.store.rows import to_json
 
 MOST_CASES = 20_000  # kept by a runner
 PROTOCOL = pickle.HIGHEST_PROTOCOL
@@ -49,7 +52,7 @@ class Report(NamedTuple):
     received: int  # attempts so far
     waiting: int
     first: int  # number of the first result
-    results: list[AttemptResult]
+    results: list[bytes]  # of `dumps_result`
     events: list[tuple[str, dict[str, Any]]]
 
 
@@ -83,12 +86,40 @@ def dumps_code(message: Any) -> bytes:
     return content
 
 
-def sendable(result: AttemptResult) -> AttemptResult:
-    """Return the result, or a failure if its answer cannot be sent."""
+def dumps_result(result: AttemptResult) -> bytes:
+    """Serialise a result. Objects in its answer that cannot be sent become what the store would keep of them."""
+    old, answer = result.outcome, result.outcome.answer
+    if answer is None or (answer.value is None and not answer.data):
+        return dumps(result)
     try:
-        dumps(result)
-    except Exception as error:  # noqa: BLE001 - of a user's class
-        old, problem = result.outcome, f"the answer cannot be sent from its node: {classify(error).message}"
-        outcome = Outcome("error", None, classify(Crashed(problem)), old.started_at, old.finished_at, old.service_s)
-        return result._replace(outcome=outcome)
-    return result
+        return _dumps_loadable(result)
+    except Exception:  # noqa: BLE001 - of a user's class
+        try:
+            return _dumps_loadable(result._replace(outcome=replace(old, answer=_sendable(answer))))
+        except Exception as error:  # noqa: BLE001 - of a user's subclass of `Answer`
+            problem = f"the answer cannot be sent from its node: {classify(error).message}"
+            outcome = Outcome("error", None, classify(Crashed(problem)), old.started_at, old.finished_at, old.service_s)
+            return dumps(result._replace(outcome=outcome))
+
+
+def _dumps_loadable(value: Any) -> bytes:
+    """Serialise what can be restored, which some exceptions cannot."""
+    try:
+        content = dumps(value)
+    except Exception:  # noqa: BLE001 - of a class of the script, or of a lambda
+        content = dumps_code(value)
+    pickle.loads(content)
+    return content
+
+
+def _sendable(answer: Answer) -> Answer:
+    data = {name: _sendable_value(value) for name, value in answer.data.items()}
+    return replace(answer, value=_sendable_value(answer.value), data=data)
+
+
+def _sendable_value(value: Any) -> Any:
+    try:
+        _dumps_loadable(value)
+    except Exception:  # noqa: BLE001 - of a user's class
+        return json.loads(to_json(value))
+    return value

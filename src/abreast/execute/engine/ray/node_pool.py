@@ -53,12 +53,11 @@ class NodePool:
         warm_ups: NodeWarmUps,
         run: RunCalls,
         assign: Callable[[], None],
-        cancel: Callable[[], None],
     ) -> None:
-        """`assign` sends waiting attempts to runners with room; `cancel` ends all attempts."""
+        """`assign` sends waiting attempts to runners with room."""
         self._cluster, self._setup, self._threads = cluster, setup, threads
         self._attempts, self._warm_ups, self._run = attempts, warm_ups, run
-        self._assign, self._cancel = assign, cancel
+        self._assign = assign
         self._base = Path(setup.settings["base"]).resolve()
         self._loop = asyncio.get_running_loop()
         self.ready: list[NodeRunner] = []  # those that take attempts
@@ -68,8 +67,11 @@ class NodePool:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.is_settled = False  # every initial node has a runner, or cannot have one
         self._is_closing = False
-        self._began_at = self._without_nodes_since = self._loop.time()
+        self._began_at = self._short_since = self._loop.time()
+        self.wanted: set[int] = set()  # variants whose jobs asked in vain for room, since the last tick
         self._is_reported = False
+        self._explained: set[str] = set()  # kinds of events
+        self.has_given_up = False  # what has no runner now will not get one
 
     def begin(self) -> None:
         """Connect to the cluster and start the runners, unless already begun."""
@@ -143,7 +145,7 @@ class NodePool:
             async with asyncio.TaskGroup() as exchange:
                 exchange.create_task(runner.submit_all(self._attempts.start_of))
                 exchange.create_task(runner.collect(self._receive))
-        except* RayError as errors:
+        except* Exception as errors:  # noqa: BLE001 - also an answer that cannot be restored here
             self._lose(runner, *loss(errors.exceptions[0], BEGIN_S))
 
     def _join(self, runner: NodeRunner, facts: NodeFacts) -> None:
@@ -152,7 +154,6 @@ class NodePool:
             self.ready.append(runner)
             versions = {"python": facts.python, "abreast": facts.abreast, **facts.cli_versions}
             self._run.emit("node_joined", node=runner.node.name, late=self.is_settled, versions=versions)
-            self._is_reported = False
             self._assign()
             self._run.wake()
 
@@ -189,11 +190,19 @@ class NodePool:
         for result in results:
             self._attempts.take(runner, result, offset)
         for kind, details in report.events:
-            self._run.emit(kind, node=runner.node.name, **details)
+            self._report(runner, kind, details)
         if self._attempts.backlog:
             self._assign()
         if runner.is_governed:
             self._run.wake()
+
+    def _report(self, runner: NodeRunner, kind: str, details: dict[str, Any]) -> None:
+        """Report an event of a node, in words only for the first node that has it."""
+        message = details.pop("message", None)
+        if message is not None and kind not in self._explained:
+            self._explained.add(kind)
+            details["message"] = f"node {runner.node.name}: {message}"
+        self._run.emit(kind, node=runner.node.name, **details)
 
     def _refuse(self, runner: NodeRunner, error: Exception) -> None:
         """Exclude a node whose versions or code differ from the driver's."""
@@ -205,8 +214,7 @@ class NodePool:
         if self.runners():
             self._run.emit("warning", message=f"{problem.message}; {where} is not used: {problem.fix}")
         else:
-            self._run.stop("nodes", problem.message, problem.fix)
-            self._cancel()
+            self._give_up(problem.message, problem.fix)
 
     def _lose(self, runner: NodeRunner, reason: str, failure: Failure | None = None) -> None:
         """Start the attempts of a lost runner again elsewhere, or fail them with `failure`."""
@@ -229,24 +237,39 @@ class NodePool:
         runner.kill(self._cluster, self._threads)
 
     async def _watch(self) -> None:
-        """Give up runners that do not answer, and stop a run that has no nodes."""
+        """Give up runners that do not answer, and stop a run that waits too long for a node."""
         while True:
             await asyncio.sleep(TICK_S)
             now = self._loop.time()
             for runner in self._attempts.leases.overdue(now):
                 self._lose(runner, "it did not answer for 5 s")
             self._settle()
-            if self.ready:
-                self._without_nodes_since = now
-                continue
-            silent, where = now - self._without_nodes_since, f"no node of the Ray cluster at {self._cluster.address}"
-            if silent > NO_NODES_NOTICE_S and not self._is_reported:
+            shortage = self._shortage()
+            if shortage is None or (self._starting and not self.is_settled):
+                self._short_since, self._is_reported = now, False
+            elif now - self._short_since > NO_NODES_S:
+                self._give_up(f"waited {NO_NODES_S:g} s for {shortage}", "check the cluster with `ray status`")
+            elif now - self._short_since > NO_NODES_NOTICE_S and not self._is_reported:
                 self._is_reported = True
-                self._run.emit("warning", message=f"{where} is available")
-            if silent > NO_NODES_S:
-                message = f"{where} was available for {NO_NODES_S:g} s"
-                self._run.stop("nodes", message, "check the cluster with `ray status`")
-                self._cancel()
+                self._run.emit("warning", message=f"waiting for {shortage}")
+
+    def _shortage(self) -> str | None:
+        """What the run waits for; None if each variant with jobs that wait has a runner."""
+        waiting = self.wanted | {self._attempts[ticket].job.variant for ticket in self._attempts.backlog}
+        waiting -= {variant for runner in self.ready for variant in runner.variants}
+        self.wanted.clear()
+        if not waiting:
+            return None
+        self._run.wake()  # what still wants room asks again
+        nodes = f"a node of the Ray cluster at {self._cluster.address}"
+        if not self.ready:
+            return nodes
+        return f'{nodes} that has what variant "{self._setup.variants[min(waiting)].name}" needs'
+
+    def _give_up(self, message: str, fix: str) -> None:
+        self.has_given_up = True
+        self._run.stop("nodes", message, fix)
+        self._assign()
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = self._loop.create_task(work)

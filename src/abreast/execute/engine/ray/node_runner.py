@@ -44,7 +44,7 @@ class NodeRunner:
         self.is_governed = False  # the node's limits can make attempts wait
         self._outbox: list[tuple[int, int]] = []  # tickets and leases
         self._is_outbox_filled = asyncio.Event()
-        self._results: Inbox[AttemptResult] = Inbox()
+        self._results: Inbox[bytes] = Inbox()
         self._sent = 0  # attempts put into the outbox so far
         self._received = 0  # of them, those that the runner has
         self._waiting = 0  # of them, those that wait on the node
@@ -95,7 +95,7 @@ class NodeRunner:
         while True:
             report: Report = pickle.loads(await self._call("collect", self._results.received))
             self._received, self._waiting = report.received, report.waiting
-            receive(self, report, self._results.new(report.first, report.results))
+            receive(self, report, [pickle.loads(result) for result in self._results.new(report.first, report.results)])
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         """Call the runner, repeatedly while the network is down; eventually its lease expires."""

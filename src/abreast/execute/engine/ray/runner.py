@@ -23,7 +23,7 @@ from abreast.execute.engine.base import EngineSetup
 from abreast.execute.engine.local import LocalEngine
 from abreast.execute.engine.ray.facts import NodeFacts, facts_of, received_setup
 from abreast.execute.engine.ray.leases import HEARTBEAT_S, DriverContact, Inbox, Outbox
-from abreast.execute.engine.ray.messages import AttemptResult, RecentCases, Report, Start, dumps, sendable
+from abreast.execute.engine.ray.messages import AttemptResult, RecentCases, Report, Start, dumps, dumps_result
 from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.execute.sources.lanes import Lanes
@@ -41,7 +41,7 @@ class Runner:
     def __init__(self) -> None:
         self._contact = DriverContact(time.monotonic())
         self._starts: Inbox[Start] = Inbox()
-        self._results: Outbox[AttemptResult] = Outbox()
+        self._results: Outbox[bytes] = Outbox()
         self._events: list[tuple[str, dict[str, Any]]] = []
         self._is_news = asyncio.Event()
         self._queue: NodeQueue | None = None
@@ -105,9 +105,9 @@ class Runner:
 
     def _add(self, results: list[AttemptResult]) -> None:
         """Take results from the engine's thread."""
-        self._loop.call_soon_threadsafe(self._add_on_loop, list(map(sendable, results)))
+        self._loop.call_soon_threadsafe(self._add_on_loop, list(map(dumps_result, results)))
 
-    def _add_on_loop(self, results: list[AttemptResult]) -> None:
+    def _add_on_loop(self, results: list[bytes]) -> None:
         self._results.extend(results)
         self._is_news.set()
 
