@@ -390,7 +390,7 @@ BAD_TABLES = [
     ("id,input,expected\na,b\n", "cases.csv:2: 2 fields, but the header has 3 (id, input, expected)"),
     ("id,input,expected\na,b,c,d\n", "cases.csv:2: 4 fields, but the header has 3"),
     ('id,input,expected\na,b,c\nd,"e,f\n', 'cases.csv:3: not valid CSV: a quotation mark (") is never closed'),
-    ('id,input,expected\na,"b"x,c\n', "cases.csv:2: not valid CSV: something follows a closing quotation mark"),
+    ('id,input,expected\na,"b"x,c\n', "cases.csv:2: not valid CSV: text after a closing quotation mark"),
     ("id,input,input\na,b,c\n", 'cases.csv:1: duplicate column "input"'),
     ("id,input,input.a,expected\na,b,c,d\n", "cases.csv:2: has both input and input.a"),
     ("id,input.a,input,expected\na,b,c,d\n", "cases.csv:2: has both input and input.a"),

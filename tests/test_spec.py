@@ -409,7 +409,7 @@ BROKEN = [
     ("a.json", '{"variants": {"a": {},\n"a": {}}}', 'a.json:2: duplicate key "a"'),
     ("a.json", '{"cases": \n oops}', "a.json:2: not valid JSON: a value is missing"),
     ("a.json", '{"cases": 1,}', "a.json:1: not valid JSON"),
-    ("a.json", '{"cases": 1}\n}', "a.json:2: not valid JSON: something follows"),
+    ("a.json", '{"cases": 1}\n}', "a.json:2: not valid JSON: extra text after the end"),
     ("a.json", '{"cases": "a",\n "seed": NaN}', "a.json:2: NaN is not valid JSON"),
     ("a.json", "[" * 200_000, "a.json: nested too deeply"),
     ("a.json", '{"seed": ' + "9" * 5000 + "}", "a.json: a number has more than 4,300 digits"),

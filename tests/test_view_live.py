@@ -342,7 +342,7 @@ def test_events_of_limits_are_drawn_on_their_lanes(complete: Path) -> None:
         [StoredEvent(float(number), kind, detail) for number, (kind, detail) in enumerate(kinds.items())]
     )
     assert [event.kind for event in events] == ["cut", "quota", "memory_short", "control"]
-    assert words(events[0]) == "openai: at most 12 in flight instead of 33: latency grew × 3.3"
+    assert words(events[0]) == "openai: at most 12 in flight instead of 33: latency increased × 3.3"
     assert words(events[1]) == "the quota (200 in 5 h) is used up; paused for 0:01:00"
     drawn = picture(events, 0.0, 10.0)
     assert drawn is not None

@@ -19,7 +19,7 @@ SIZE = 12  # bytes; 24 hexadecimal digits
 
 
 def digest(value: Any) -> str:
-    """A digest of the content of `value`. Text, the most frequent input, is hashed directly."""
+    """Return a digest of the content of `value`. Text, the most frequent input, is hashed directly."""
     if isinstance(value, str):
         return hashlib.blake2b(b"s" + value.encode("utf-8", "surrogatepass"), digest_size=SIZE).hexdigest()
     text = json.dumps(canonical(value), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
@@ -27,14 +27,14 @@ def digest(value: Any) -> str:
 
 
 def compose(*parts: str | int) -> str:
-    """A digest of several parts, cheap enough for every trial."""
+    """Return a digest of several parts; cheap enough for every trial."""
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=SIZE).hexdigest()
 
 
 def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
-    """`value` as plain JSON data in which types stay distinct (1 and 1.0, a tuple and a list).
+    """Convert `value` to plain JSON data in which types stay distinct (1 and 1.0, a tuple and a list).
 
-    `unknown` converts objects of other types, which are otherwise converted by their repr.
+    `unknown` converts objects of other types; by default their repr is used.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -59,7 +59,7 @@ def canonical(value: Any, unknown: Callable[[Any], Any] | None = None) -> Any:
 
 def _canonical_object(value: Any, unknown: Callable[[Any], Any] | None) -> Any:
     module = type(value).__module__
-    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # the same in a worker
+    kind = f"{'__main__' if module == '__mp_main__' else module}.{type(value).__qualname__}"  # equal in a worker
     if isinstance(value, tuple):
         return {"tuple": [canonical(item, unknown) for item in value]}
     if isinstance(value, set | frozenset):

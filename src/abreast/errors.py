@@ -210,11 +210,11 @@ class Skipped(TrialError):
 
 
 def classify(error: BaseException, in_user_code: bool = False) -> Failure:
-    """The failure behind any exception: a `TrialError` defines it, SDK exceptions by their HTTP status, others by their
-    classes and causes. Never raises, whatever the exception does when it is inspected.
+    """Return the failure behind any exception: as a `TrialError` defines it, else by HTTP status, else by classes
+    and causes. Never raises, even if inspecting the exception does.
 
-    For an untyped exception of a user's function, blame on infrastructure is marked as presumed: the function might
-    raise it instead of a wrong answer.
+    For an untyped exception of a user's function, blame on infrastructure is marked as presumed, because the function
+    might raise it where it should return an answer.
 
     >>> classify(ConnectionResetError("peer went away")).blame
     'infrastructure'
@@ -235,7 +235,7 @@ def classify(error: BaseException, in_user_code: bool = False) -> Failure:
 
 
 def _located(failure: Failure, error: BaseException) -> Failure:
-    """The failure with the calls that led to it, unless it is a `TrialError`, which is raised on purpose."""
+    """Add the calls that led to the failure, unless it is a `TrialError`, which is raised on purpose."""
     if _is(error, TrialError):
         return failure
     try:
@@ -323,7 +323,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """The exception and its causes, nearest first; False marks exceptions that were only being handled."""
+    """Yield the exception and its causes, nearest first; False marks those that were only being handled."""
     pending: list[tuple[BaseException, bool]] = [(error, True)]
     visited: set[int] = set()
     while pending:
@@ -341,7 +341,7 @@ def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
 
 
 def _own_failure(error: BaseException, message: str) -> Failure | None:
-    """The failure of an exception without regard to its causes; None if unknown."""
+    """The failure that an exception means on its own, ignoring its causes; None if unknown."""
     if _is(error, TrialError):
         return _typed(error, message)
     status = _status(error)
@@ -403,7 +403,7 @@ def _typed(error: BaseException, message: str) -> Failure:
 
 
 def _status(error: BaseException) -> int | None:
-    if _is(error, SystemExit):  # its code is an exit code
+    if _is(error, SystemExit):  # `code` is an exit code
         return None
     response = _peek(error, "response")
     for owner, name in ((error, "status_code"), (error, "status"), (error, "code"), (response, "status_code")):
@@ -426,7 +426,7 @@ def _by_status(status: int, message: str, retry_after: float | None, rate: RateL
 
 
 def _headers(error: BaseException) -> tuple[float | None, RateLimits | None]:
-    """Retry time and rate limits from the headers of the response behind an exception."""
+    """Read retry time and rate limits from the headers of the response behind an exception."""
     for owner in (_peek(error, "response"), error):
         headers = _peek(owner, "headers")
         if headers is not None:
@@ -468,6 +468,6 @@ def _message(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str.__str__(str(error))  # a subclass of str might not travel between processes
+        return str.__str__(str(error))  # a subclass of str might not be picklable
     except Exception as broken:  # noqa: BLE001 - a user's __str__
         return f"(its message cannot be shown: {type(broken).__name__})"

@@ -13,7 +13,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE
 
 
 def safe_file_name(text: str, digits: int = 8) -> str:
-    """A file name without separators that needs no quoting: the text itself if possible, else its letters and a digest.
+    """Return a file name that needs no quoting: the text itself if possible, else its letters and a digest.
 
     >>> safe_file_name("brave-otter-4821"), safe_file_name("gpt-4.1"), safe_file_name("../../etc/passwd")
     ('brave-otter-4821', 'gpt-4.1', 'etc-passwd-3754d6cb')
@@ -73,7 +73,7 @@ class FileNames:
 
 
 def relative_path(path: Path) -> str:
-    """A path as one would type it in the working folder."""
+    """Return a path as one would type it in the working folder."""
     text = str(path)
     with contextlib.suppress(ValueError, OSError, RuntimeError):
         folder, full = Path.cwd(), path.absolute()

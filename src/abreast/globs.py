@@ -15,7 +15,7 @@ def is_glob(text: str) -> bool:
 
 
 def matcher(glob: str) -> Callable[[str], bool]:
-    """A function that tells whether a path matches. A glob without a slash matches file names in any folder."""
+    """Return a function that checks whether a path matches. A glob without a slash matches file names in any folder."""
     forms = [_parts(form) for form in _forms(glob)]
     return lambda path: any(_matches(form, path.split("/")) for form in forms)
 

@@ -1,4 +1,4 @@
-"""The Model Context Protocol of our client and our demo server: versions, messages and error codes.
+"""The Model Context Protocol, for our client and demo server: versions, messages and error codes.
 
 The official SDK is used in tests only: importing it takes 0.7 s of CPU, and the demo server starts in 0.1 s.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# Versions with the handshake `initialize`, newest first. Speakers of the stateless 2026-07-28 fall back to these.
+# Versions with the handshake `initialize`, newest first. Peers with the stateless 2026-07-28 fall back to these.
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INTERNAL_ERROR = -32700, -32600, -32601, -32603

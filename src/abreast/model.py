@@ -50,7 +50,7 @@ class Case:
 
 
 def _instead(name: str, value: Any) -> str:
-    """What to write instead of `case.NAME`, which a case does not have."""
+    """Suggest what to write instead of `case.NAME`, which does not exist."""
     if isinstance(value, Mapping) and name in value:
         return f"write case.input[{name!r}]"
     if hasattr(value, name):
@@ -64,7 +64,7 @@ class Variant:
 
     `target` is a name (`simulated`, `python:module:function`) or a Python function, by default the experiment's.
     `params` is a mapping, or an instance of a dataclass or pydantic model that the function receives whole. With
-    `warmup`, its target is asked once before anything is measured; None leaves that to the target. `needs` are the
+    `warmup`, its target is called once before anything is measured; None leaves that to the target. `needs` are the
     resources that a node of a cluster must have to execute it.
 
     Examples:
@@ -111,7 +111,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a trial sends, after transform and template are applied. Estimates use it, and it is stored."""
+    """The request that a trial sends, after transform and template are applied. Estimates use it, and it is stored."""
 
     prompt: str
     input: Any
@@ -159,7 +159,7 @@ while it ran. Stored only if not empty."""
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a target returned. `data` holds further named values; each becomes its own column. `rate` is not stored: it
+    """The answer of a target. `data` has further named values; each becomes its own column. `rate` is not stored: it
     tells the scheduler what the provider allows. `artifacts` are texts by name, such as a diff. `waited_s` is how long
     an agent waited to repeat requests that its provider refused; it is not part of the latency.
 
@@ -183,7 +183,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave no answer, and whose fault that is; statistics and retries depend on `blame`."""
+    """The reason why an attempt gave no answer. Statistics and retries depend on `blame`."""
 
     kind: str
     blame: Blame
@@ -214,8 +214,8 @@ class Check:
 
     `command` is a list of words, or with `shell` a single text. With `fails_before` it also runs on the initial
     workspace, where it is expected to fail. With `own` each case has its own tests; the command may then be inferred
-    from their type. `tests` are globs of the test files, which are restored before it runs; None if they are found by
-    a rule.
+    from their type. `tests` are globs of the test files, which are restored before it runs; None if a rule
+    locates them.
 
     >>> Check("tests", ("pytest", "{tests}")).names("tests")
     True

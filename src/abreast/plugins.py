@@ -166,7 +166,7 @@ def _registered_names(path: tuple[str, ...]) -> frozenset[tuple[str, str]]:
 
 
 def describe(value: Any) -> str:
-    """A wrong value for a message: its type, and its repr if that is short.
+    """Describe a wrong value in a message: its type, and its repr if that is short.
 
     >>> describe("yes"), describe(None), describe(int), describe(describe)
     ("the str 'yes'", 'None', 'the class int', 'the function describe')

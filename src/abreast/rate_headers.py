@@ -1,4 +1,4 @@
-"""Rates of providers in the headers of responses.
+"""Rate limits that providers announce in response headers.
 
 >>> rate_limits({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}).requests
 Allowance(limit=None, remaining=0.0, reset_s=360.0)
@@ -31,7 +31,7 @@ _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e
 
 
 def rate_limits(headers: Any, now: float | None = None) -> RateLimits | None:
-    """The rates in headers of Anthropic or OpenAI; None without any. Of several kinds of tokens, the scarcest."""
+    """Return the rate limits in headers of Anthropic or OpenAI, if any; of several kinds of tokens, the scarcest."""
     if type(headers) is dict and not any("ratelimit" in str(name).lower() for name in headers):
         return None  # the fast path: most local servers announce nothing
     lowered = _lowered(headers)
@@ -71,7 +71,7 @@ def _announced(lowered: dict[str, str], kind: str, now: float) -> Allowance | No
 
 
 def _lowered(headers: Any) -> dict[str, str]:
-    """The headers of any library by lower-case name, without what is not a header."""
+    """Return the headers of any library by lower-case name, without invalid ones."""
     lowered: dict[str, str] = {}
     with contextlib.suppress(Exception):  # user-defined headers may raise: keep what was read
         for name, value in _pairs(headers):
@@ -83,7 +83,7 @@ def _lowered(headers: Any) -> dict[str, str]:
 
 def _pairs(headers: Any) -> Iterator[tuple[Any, Any]]:
     items = getattr(headers, "items", None)
-    if items is None and not isinstance(headers, list | tuple):  # only item access
+    if items is None and not isinstance(headers, list | tuple):  # supports item access only
         for name in ("retry-after", "Retry-After", "retry-after-ms"):
             try:
                 yield name, headers[name]
@@ -134,5 +134,5 @@ def _until_moment(text: str, now: float) -> float | None:
         at = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return None
-    rounding_s = 0.0 if "." in text else 1.0  # it may be any moment of that second
+    rounding_s = 0.0 if "." in text else 1.0  # the time may be any moment of that second
     return max(0.0, at + rounding_s - now)

@@ -25,7 +25,7 @@ TOO_SLOW = f"took longer than {SECONDS:g} s"
 CPU_TIME, REAL_TIME = signal.ITIMER_VIRTUAL, signal.ITIMER_REAL
 _SHORT_TEXT = 10_000  # characters; fast to search for a pattern with one repeat
 _REPEAT = re.compile(r"[*+?{]")
-_LENGTH = 8  # bytes of the length in front of each message
+_LENGTH = 8  # size in bytes of the length prefix of each message
 _WHEN_PARENT_ENDS = 1  # PR_SET_PDEATHSIG
 _SERVE = """\
 import sys
@@ -135,8 +135,8 @@ def _read(file: IO[bytes]) -> Any:
 
 
 def serve(parent: int, ends_with_parent: bool) -> None:
-    """Run the helper process until its input ends. The kernel kills it when a call times out, and with its parent if
-    the main thread started it: for the kernel, the parent is the thread."""
+    """Run the helper process until its input ends. The kernel kills it when a call times out, and when its parent ends
+    if the parent's main thread started it, because the kernel takes that thread for the parent."""
     if ends_with_parent:
         end_with(parent)
     for number in (signal.SIGVTALRM, signal.SIGALRM):

@@ -45,7 +45,7 @@ class Settings:
 
 
 def _holds(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether a value passes a check; one for which the check raises does not."""
+    """Whether a value passes a check. A check that raises counts as failed."""
     try:
         return check(value)
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -56,8 +56,8 @@ def _describe(value: Any) -> str:
     """A value in a message, cut if it is long."""
     try:
         text = repr(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits, or deeply nested lists
-        text = reprlib.repr(value) if not isinstance(value, int) else "a number of too many digits"
+    except (ValueError, RecursionError):  # a number with thousands of digits, or deeply nested lists
+        text = reprlib.repr(value) if not isinstance(value, int) else "a number with too many digits"
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "..."
 
 

@@ -19,7 +19,7 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 @contextlib.contextmanager
 def interrupting() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they are cleaned up after like Ctrl-C."""
+    """Turn SIGTERM and SIGHUP into KeyboardInterrupt, so that they cause the same clean-up as Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -65,7 +65,7 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def dump_json(value: Any, **options: Any) -> str:
-    r"""JSON with unprintable characters escaped: safe on a terminal, and the same data.
+    r"""Write JSON with unprintable characters escaped, which is safe on a terminal and the same data.
 
     >>> dump_json({"a": "ä \x9b31m \u202e"})
     '{"a": "ä \\u009b31m \\u202e"}'
@@ -74,7 +74,7 @@ def dump_json(value: Any, **options: Any) -> str:
 
 
 def moment(at: float | None) -> str | None:
-    """A timestamp as sortable text.
+    """Format a timestamp as sortable text.
 
     >>> moment(0.0), moment(None)
     ('1970-01-01T00:00:00Z', None)
@@ -83,7 +83,7 @@ def moment(at: float | None) -> str | None:
 
 
 def many(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun.
+    """Format a number with its noun.
 
     >>> many(1, "win"), many(1_200, "case"), many(2, "loss", "losses")
     ('1 win', '1,200 cases', '2 losses')
@@ -92,7 +92,7 @@ def many(number: int, noun: str, plural: str = "") -> str:
 
 
 def dollars(amount: float) -> str:
-    """Dollars with cents, or two significant digits of smaller amounts.
+    """Format dollars with cents, or with two significant digits if the amount is small.
 
     >>> dollars(12.4), dollars(0.0), dollars(0.00123)
     ('$12.40', '$0.00', '$0.0012')

@@ -1,4 +1,4 @@
-"""The fields that answers return in addition to their text (`data`): as columns, and the calls of MCP tools in them."""
+"""The fields that answers return next to their text (`data`) as columns, and their records of MCP tool calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def answer_fields(rows: Rows) -> list[Mapping[str, Any]]:
 
 
 def number(value: Any) -> float:
-    """The value if it is a non-negative number, else nan.
+    """Return the value if it is a non-negative number, else nan.
 
     >>> number(3), number("3"), number(True), number(-1)
     (3.0, nan, nan, nan)
@@ -31,11 +31,11 @@ def number(value: Any) -> float:
 
 
 def numbers(fields: Sequence[Mapping[str, Any]], name: str) -> Floats:
-    """The numeric field of this name of each answer; nan where it is missing."""
+    """Return this numeric field of each answer; nan where it is missing."""
     return np.array([number(data.get(name)) for data in fields], dtype=float)
 
 
-PREFIX = "mcp__"  # of the names that agents give to tools of MCP servers
+PREFIX = "mcp__"  # prefix of the names that agents give to MCP tools
 
 
 @dataclass(slots=True)
@@ -51,13 +51,13 @@ class ToolErrors:
 @dataclass(slots=True)
 class VariantMcpCalls:
     variant: str
-    trials: int = 0  # with MCP servers
-    offered: int | None = None  # tools, at most; None if the agent does not report it
+    trials: int = 0  # number of trials with MCP servers
+    offered: int | None = None  # most tools offered in a trial; None if the agent does not report it
     calls: int = 0
     failed: int = 0
     denied: int = 0
     all_failed: list[str] = field(default_factory=list)  # cases of trials in which every call failed
-    errors: dict[str, ToolErrors] = field(default_factory=dict)  # by the agent's name of the tool
+    errors: dict[str, ToolErrors] = field(default_factory=dict)  # by the name that the agent gives to the tool
 
     @property
     def is_useless(self) -> bool:
@@ -83,7 +83,7 @@ class VariantMcpCalls:
 
 
 def mcp_calls(rows: Rows) -> list[VariantMcpCalls]:
-    """The calls of each variant with MCP servers, in the order of the run; none if no trial reports any."""
+    """Sum up the calls of each variant with MCP servers, in the order of the run; empty if no trial reports any."""
     by_variant: dict[int, VariantMcpCalls] = {}
     for variant, case_id, data in rows.mcp_trials:
         by_variant.setdefault(variant, VariantMcpCalls(rows.variants[variant])).add(case_id, data)
@@ -91,7 +91,7 @@ def mcp_calls(rows: Rows) -> list[VariantMcpCalls]:
 
 
 def every_mcp_call_failed(rows: Rows, variant: int) -> str:
-    """`every MCP call of with_mcp failed (12 of 12; search: index missing)`; empty if one did not."""
+    """`every MCP call of with_mcp failed (12 of 12; search: index missing)`; empty if any succeeded."""
     name = rows.variants[variant]
     calls = next((calls for calls in mcp_calls(rows) if calls.variant == name), None)
     if calls is None or not calls.is_useless:

@@ -44,8 +44,8 @@ class Contender:
     simulated: bool
     stopped_early: bool
     summary: VariantSummary = field(repr=False)
-    import_notes: tuple[str, ...] = ()  # of a run that was imported
-    label: str | None = None  # of the run
+    import_notes: tuple[str, ...] = ()  # notes on the import, if the run was imported
+    label: str | None = None  # label of the run
     aliases: frozenset[str] = frozenset()  # other names of the run: its label, and as the user wrote it
 
     @property
@@ -60,7 +60,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which cases two runs have in common."""
+    """The cases that two runs have in common, and those they do not."""
 
     only_first: tuple[str, ...]  # case ids
     only_second: tuple[str, ...]
@@ -81,7 +81,7 @@ class AcrossRuns:
     second: Contender
     comparison: Comparison
     match: Match
-    changes: tuple[str, ...]  # what else is different between the two
+    changes: tuple[str, ...]  # other differences between the two
 
     @property
     def simulated(self) -> bool:
@@ -174,7 +174,7 @@ def history(
 
 
 def _compared(store: Store, before: str | None, run: str, variant: str, margin: float) -> AcrossRuns | None:
-    """None for the first run, and where the two have no score in common."""
+    """Compare two runs; None for the first run, and where the two have no score in common."""
     if before is None:
         return None
     try:
@@ -239,7 +239,7 @@ def _how_to_rescore(rows: Rows, scorer: str) -> str:
 
 
 def _answers(questions: Sequence[_ContenderPair], margin: float) -> list[AcrossRuns]:
-    """All verdicts, decided together in Holm's order; pairs that cannot be compared do not count there."""
+    """All verdicts, decided together in Holm's order; pairs that cannot be compared are excluded from it."""
     matched = [_matched(question) for question in questions]
     paired = {
         (0, at): pair(both.first, both.second, np.arange(len(both.cases)), _groups(questions[at], both.cases))
@@ -297,7 +297,7 @@ def _population(questions: Sequence[_ContenderPair], matched: Sequence[_Matched]
 
 
 def _planned(question: _ContenderPair, cases: int) -> int:
-    """Number of cases at which the final interval may be used; out of reach for an incomplete run."""
+    """Number of cases at which the final interval may be used; an incomplete run never reaches it."""
     runs = (question.first.rows, question.second.rows)
     if all(rows.meta["status"] == "complete" for rows in runs):
         return cases
@@ -407,7 +407,7 @@ def _plain(expected: Any) -> Any:
 
 
 def _shared(question: _ContenderPair, cases: list[tuple[int, int]], repeats: int) -> Bools:
-    """Which answers are the same in both runs because one run reused them from the other, by case and repeat."""
+    """Mark the answers, by case and repeat, that one of the two runs reused from the other."""
     shared = np.zeros((len(cases), repeats), dtype=bool)
     if _identity(question.first) != _identity(question.second):
         return shared
@@ -431,13 +431,13 @@ def _variant(side: _RunVariant) -> StoredVariant:
 
 
 def _identity(side: _RunVariant) -> tuple[Any, ...]:
-    """Equal for contenders that can share answers. `cache clear` removes digests."""
+    """Return a key that is equal for contenders that can share answers. `cache clear` removes digests."""
     variant = _variant(side)
     return (variant.digest,) if variant.digest else (variant.target, variant.params)
 
 
 def _changes(question: _ContenderPair) -> tuple[str, ...]:
-    """What differs between the runs other than the answers."""
+    """Describe the differences between the runs, apart from the answers."""
     changes = []
     before, after = map(_variant, question.sides)
     settings = [{"target": variant.target, **variant.params} for variant in (before, after)]

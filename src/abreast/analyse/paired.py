@@ -21,10 +21,10 @@ class TrialGrid:
 
     score: Floats
     present: Bools
-    failed: Bools  # not by its own fault
+    failed: Bools  # failed by infrastructure
     skipped: Bools
-    service_s: Floats  # of new answers
-    cost_usd: Floats  # of all answers, reused ones too; of failures, what an answer costs if it is not known
+    service_s: Floats  # service time of new answers
+    cost_usd: Floats  # cost of every answer, reused or not; a failure of unknown cost counts as an average answer
 
     def select(self, cases: Ints, repeats: int) -> TrialGrid:
         """These cases in this order, with their first repeats."""
@@ -34,11 +34,11 @@ class TrialGrid:
 
 def trial_grid(rows: Rows, variant: int, score: Floats) -> TrialGrid:
     """All planned cases of one contender of a run."""
-    mine = rows.variant == variant
+    of_variant = rows.variant == variant
 
     def grid(values: npt.NDArray[Any], missing: float | bool) -> npt.NDArray[Any]:
         cells = np.full((rows.planned_cases, rows.repeats), missing)
-        cells[rows.case[mine], rows.repeat[mine]] = values[mine]
+        cells[rows.case[of_variant], rows.repeat[of_variant]] = values[of_variant]
         return cells
 
     timed = rows.ok & ~rows.reused & (rows.service_s > 0)
@@ -48,13 +48,13 @@ def trial_grid(rows: Rows, variant: int, score: Floats) -> TrialGrid:
         failed=grid(rows.error & ~rows.own_failure, False),
         skipped=grid(rows.skipped, False),
         service_s=grid(np.where(timed, rows.service_s, np.nan), np.nan),
-        cost_usd=grid(_costs(rows, mine), np.nan),
+        cost_usd=grid(_costs(rows, of_variant), np.nan),
     )
 
 
-def _costs(rows: Rows, mine: Bools) -> Floats:
+def _costs(rows: Rows, of_variant: Bools) -> Floats:
     """Cost of each trial. A failure of unknown cost counts as an average answer, so that failing is not cheap."""
-    answered = rows.cost_usd[mine & rows.ok]
+    answered = rows.cost_usd[of_variant & rows.ok]
     if not len(answered) or np.isnan(answered).any():
         return np.full(len(rows.position), np.nan)
     guessed = np.where(rows.own_failure & np.isnan(rows.cost_usd), answered.mean(), rows.cost_usd)
@@ -106,9 +106,9 @@ class Pairs:
     baseline: Floats  # means over repeats
     variant: Floats
     failed: int  # left out because infrastructure failed on one side
-    unscored: int  # because an answer has no score
+    unscored: int  # left out because an answer has no score
     skipped: int
-    repeats_left_out: int  # of the compared cases
+    repeats_left_out: int  # repeats of compared cases that are left out
     worst: Worst | None  # None if nothing is lost
     latency: LatencyRatio | None
     cost: CostPerCorrect | None
@@ -174,13 +174,13 @@ def _worst(cases: Ints, scores: tuple[Floats, Floats], both: Bools, lost: Bools)
 
 def _mean(values: Floats) -> Floats:
     """Mean over repeats; nan for a case without values."""
-    known = ~np.isnan(values)
-    count = known.sum(axis=1)
-    return np.where(count > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    has_value = ~np.isnan(values)
+    count = has_value.sum(axis=1)
+    return np.where(count > 0, np.where(has_value, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def _latency(first: Floats, second: Floats, groups: Sequence[str] | None) -> LatencyRatio | None:
-    """On the repeats that both answered: a failed one might have taken longest."""
+    """Compare latency on the repeats that both answered: a failed one might have taken longest."""
     shared = ~np.isnan(first) & ~np.isnan(second)
     timed = np.logical_or.reduce(shared, axis=1)
     before, after = (_mean(np.where(shared, seconds, np.nan))[timed] for seconds in (first, second))
@@ -190,10 +190,10 @@ def _latency(first: Floats, second: Floats, groups: Sequence[str] | None) -> Lat
 def _cost(
     costs: tuple[Floats, Floats], scores: tuple[Floats, Floats], groups: Sequence[str] | None
 ) -> CostPerCorrect | None:
-    """On the cases with trials of known cost and score on both sides."""
-    known = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip(costs, scores, strict=True)]
-    paid = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(known, costs, strict=True)]
-    corrects = [_mean(np.where(both, score, np.nan)) for both, score in zip(known, scores, strict=True)]
+    """Compare cost per correct answer on the cases with trials of known cost and score on both sides."""
+    usable = [~np.isnan(cost) & ~np.isnan(score) for cost, score in zip(costs, scores, strict=True)]
+    paid = [_mean(np.where(both, cost, np.nan)) for both, cost in zip(usable, costs, strict=True)]
+    corrects = [_mean(np.where(both, score, np.nan)) for both, score in zip(usable, scores, strict=True)]
     priced = np.logical_and.reduce(~np.isnan(np.array(paid)), axis=0)
     if not priced.any() or not any(cost[priced].any() for cost in paid):
         return None

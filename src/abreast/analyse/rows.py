@@ -30,7 +30,7 @@ _UNGROUPED = "\0"  # begins the label of a case without a group
 
 
 class FirstError(NamedTuple):
-    """Why a trial failed; `where` is the place in the user's own code, if known."""
+    """The first error of a variant or run; `where` is the place in the user's own code, if known."""
 
     kind: str
     message: str
@@ -101,7 +101,7 @@ class Rows:
         self.backoff_s: Floats = column["backoff_s"]
         self.cost_usd: Floats = column["cost_usd"]
         self.reused: Bools = column["reused"]
-        self.included: Bools = column["included"]  # a subscription pays
+        self.included: Bools = column["included"]  # whether a subscription pays for it
         self.in_vain_usd = store.spent_on_retries(self.run_id, len(self.variants))
         self.tokens: dict[str, Floats] = {name: column[f"{name}_tokens"] for name in TOKENS}
         self.case: Ints = self.position // self.per_case
@@ -110,7 +110,7 @@ class Rows:
         self.own_failure: Bools = self.error & (self.blame == "variant")
         self.skipped: Bools = self.status == "skipped"
         self.present: Bools = self.status != "cancelled"
-        self.awaits_score: Bools = np.zeros(len(self.position), dtype=np.bool_)  # in a run that is being executed
+        self.awaits_score: Bools = np.zeros(len(self.position), dtype=np.bool_)  # in an active run
         self.scores = self._scores() if self.primary else {}
         nothing = np.full(len(self.position), np.nan)
         self.score: Floats = self.scores.get(self.primary or "", self.usable(nothing))
@@ -135,7 +135,7 @@ class Rows:
 
     @cached_property
     def population(self) -> Population:
-        """What the verdict is about. Computed from the plan for older runs, which did not store it."""
+        """The cases that the verdict is about. Computed from the plan for older runs, which did not store it."""
         if "population" in self.provenance:
             return THESE_CASES if self.provenance["population"] == THESE_CASES else ALL_CASES
         if self.chained or len(self.variants) < 2 or not self.planned_cases:
@@ -165,8 +165,8 @@ class Rows:
             self.awaits_score = self.ok & ~np.isin(self.position, self.position[index[name == self.primary]])
         scores = {}
         for score in sorted(set(name.tolist()), key=lambda score: (score != self.primary, score)):
-            values, mine = np.full(len(self.position), np.nan), name == score
-            values[index[mine]] = value[mine]
+            values, has_name = np.full(len(self.position), np.nan), name == score
+            values[index[has_name]] = value[has_name]
             scores[str(score)] = self.usable(values)
         return scores
 
@@ -308,9 +308,9 @@ class Rows:
         ]
 
     def answer_data(self, *names: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """The `data` of answers with the index of its row; with `names`, only of answers that have one of these keys.
+        """Yield row index and `data` of answers; with `names`, only of answers that have one of these keys.
 
-        Rows stored since the analysis began are left out."""
+        Rows stored after the analysis began are left out."""
         if names and not self.store.queries.has_columns(*names):
             return
         for position, data in self.store.queries.answer_data(self.run_id, names):
@@ -349,11 +349,11 @@ def by_case(rows: Rows, trials: Bools, values: Floats) -> Floats:
 
 def mean_of_known(values: Floats) -> float | None:
     """The mean of the values that are not nan; None if all are."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else None
 
 
 def median_of_known(values: Floats) -> float | None:
     """The median of the values that are not nan; None if all are."""
-    known = values[~np.isnan(values)]
-    return median(known) if len(known) else None
+    numbers = values[~np.isnan(values)]
+    return median(numbers) if len(numbers) else None

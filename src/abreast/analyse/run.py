@@ -43,7 +43,7 @@ class MissingEvidence:
 
     count: int
     noun: str
-    usd: float | None  # what they would cost on both sides, as far as known
+    usd: float | None  # their cost on both sides, if known
 
     def __str__(self) -> str:
         price = f", about {dollars(self.usd)}" if self.usd else ""
@@ -58,7 +58,7 @@ class Comparison:
     variant: str
     baseline: str
     verdict: Verdict
-    on_these_cases: Verdict | None = None  # alone, if the verdict is about cases in general and there are repeats
+    on_these_cases: Verdict | None = None  # set if there are repeats and `verdict` is about cases in general
     case_noun: str
     margin: float  # the smallest difference that matters; 0 for none
     weight: Weight  # whether every case or every group of cases weighs the same
@@ -69,13 +69,13 @@ class Comparison:
     repeats: int  # planned trials of a variant in the compared cases
     comparisons: int  # decided together
     is_grouped: bool  # cases have groups
-    scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
-    bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
+    scores: tuple[float, float] | None  # mean scores of baseline and variant on the compared cases
+    bounds: tuple[float, float] | None  # the difference with lost pairs counted at their worst and at their best
     changed: tuple[CaseDifference, ...]  # cases with a difference, the largest first, at most `CHANGED`
     censoring: tuple[Censoring, ...]  # limits that hit one side more often than the other
     pairs: Pairs = field(repr=False)
     looks: tuple[Look, ...] = field(default=(), repr=False)  # interim looks, as the number of cases grew
-    calibration: Calibration | None = None  # of a judge's score; None for other scorers
+    calibration: Calibration | None = None  # agreement of a judge with people; None for other scorers
     is_repeatable: bool = False  # whether the run can have more repeats: it is one run, and of our own
 
     @property
@@ -93,7 +93,7 @@ class Comparison:
 
     @property
     def missing(self) -> MissingEvidence | None:
-        """What an inconclusive comparison would need to detect its effect; None if unknown, or if it has enough."""
+        """Evidence that an inconclusive comparison lacks to detect its effect; None if unknown, or if it has enough."""
         result = self.verdict
         if result.word != "inconclusive" or result.needed is None or result.demoted:
             return None
@@ -112,7 +112,7 @@ class Comparison:
 
     @property
     def reason(self) -> str:
-        """Why there is no verdict, with the experiment's own word for a case."""
+        """The reason why there is no verdict, with the experiment's own word for a case."""
         return re.sub(r"\bcase(?=s?\b)", lambda _: self.case_noun, self.verdict.reason)
 
 
@@ -123,10 +123,10 @@ class Analysis:
     margin: float
     stored: int
     variants: tuple[VariantSummary, ...]
-    comparisons: tuple[Comparison, ...]  # by the primary score
-    further: tuple[Comparison, ...]  # by the other scores
+    comparisons: tuple[Comparison, ...]  # comparisons by the primary score
+    further: tuple[Comparison, ...]  # comparisons by the other scores
     segments: tuple[Segment, ...]
-    ranking: Ranking | None = None  # of all variants, with `all_pairs`
+    ranking: Ranking | None = None  # ranking of all variants, with `all_pairs`
 
     @property
     def score_name(self) -> str | None:
@@ -212,7 +212,7 @@ def compared(
     reasons = {question: why_incomparable(*((rows, index) for index in question)) for question in paired}
     impossible = {question: no_comparison(reason, planned) for question, reason in reasons.items() if reason}
     answered = {question: pairs for question, pairs in paired.items() if question not in impossible}
-    is_order_known = rows.imported is None  # of starts
+    is_order_known = rows.imported is None  # imported runs have no order of starts
     decider = Decider(dict.fromkeys(answered, planned), lambda _, cases: rows.groups(cases), rule, is_order_known)
     on_these_cases = decider.decide_on_these_cases(answered) if rows.repeats > 1 and not rows.chained else {}
     judged = decider.decide(answered) | {
@@ -251,7 +251,7 @@ def compared(
 
 
 def why_incomparable(*sides: tuple[Rows, int]) -> str:
-    """Why these variants of runs cannot be compared; empty if they can be."""
+    """Explain why these variants of runs cannot be compared; empty if they can."""
     reasons = (never_answered(rows, variant) or every_mcp_call_failed(rows, variant) for rows, variant in sides)
     return "; ".join(filter(None, reasons))
 
@@ -263,12 +263,12 @@ def no_comparison(reason: str, planned: int) -> Verdict:
 
 def never_answered(rows: Rows, variant: int) -> str:
     """`b failed in 100 of 100 trials (crash: …)`; empty if a trial was answered, or none failed."""
-    mine = rows.variant == variant
-    failed = int((mine & rows.error).sum())
-    if not failed or (mine & rows.ok).any():
+    of_variant = rows.variant == variant
+    failed = int((of_variant & rows.error).sum())
+    if not failed or (of_variant & rows.ok).any():
         return ""
     kind, message, _ = rows.first_error(variant)
-    trials = int((mine & rows.present).sum())
+    trials = int((of_variant & rows.present).sum())
     return f"{rows.variants[variant]} failed in {failed:,} of {many(trials, 'trial')} ({kind}: {message})"
 
 

@@ -1,4 +1,4 @@
-"""Where a variant helps and where it hurts: the comparison within each tag. Exploratory."""
+"""Segments: the comparison within each value of a tag, to see where a variant helps. Exploratory."""
 
 from __future__ import annotations
 

@@ -23,10 +23,10 @@ MOST_TRIES = 10  # k of pass@k
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """How repeats of the same case agree; pass rates only for scores that are 0 or 1."""
+    """Agreement of the repeats of a case; pass rates only for scores that are 0 or 1."""
 
-    pass_at: Mapping[int, float]  # by k, the chance that at least one of k tries succeeds
-    pass_hat: Mapping[int, float]  # by k, the chance that all of k tries succeed
+    pass_at: Mapping[int, float]  # chance that at least one of k tries succeeds, by k
+    pass_hat: Mapping[int, float]  # chance that all of k tries succeed, by k
     consistent: float  # the share of cases whose repeats all have the same score
 
 
@@ -37,22 +37,22 @@ class VariantSummary:
     name: str
     trials: int
     ok: int
-    errors: dict[tuple[str, str], int]  # by kind and blame
+    errors: dict[tuple[str, str], int]  # count by kind and blame
     skipped: int
     unscored: int
     reused: int
-    scores: dict[str, Interval]  # the mean of each, the primary one first
+    scores: dict[str, Interval]  # mean by score, the primary one first
     primary: str | None
     cost_usd: float | None
     cost_per_correct: Interval | None
     latency: dict[str, float]  # service time: p50 … p99
     queue: dict[str, float]
     backoff: dict[str, float]
-    tokens: dict[str, int]  # by class; only what the target reported
+    tokens: dict[str, int]  # count by class, as reported by the target
     repeats: Repeats | None
     accuracy: float | None = None  # the mean score over trials; None if none of them was answered
-    included_usd: float = 0.0  # of the cost, what a subscription pays
-    in_vain_usd: float = 0.0  # not in the cost: attempts that failed by infrastructure and were retried
+    included_usd: float = 0.0  # part of the cost that a subscription covers
+    in_vain_usd: float = 0.0  # cost of retried attempts that infrastructure failed; not part of `cost_usd`
     unpriced: int = 0  # new answers of unknown cost, which `cost_usd` lacks
 
     @property
@@ -61,7 +61,7 @@ class VariantSummary:
 
     @property
     def all_failed(self) -> bool:
-        """Whether no trial gave an answer and at least one failed; its mean score says nothing about answers then."""
+        """Whether no trial gave an answer and at least one failed; then its mean score says nothing about answers."""
         return not self.ok and bool(self.errors)
 
 
@@ -89,32 +89,32 @@ def compared_trials(rows: Rows, base: int) -> dict[str, Bools]:
         cells[base] = np.logical_or.reduce(list(cells.values()))
         masks[name] = np.zeros(len(rows.position), dtype=bool)
         for index, compared in cells.items():
-            mine = rows.variant == index
-            masks[name][mine] = compared[rows.case[mine], rows.repeat[mine]]
+            of_variant = rows.variant == index
+            masks[name][of_variant] = compared[rows.case[of_variant], rows.repeat[of_variant]]
     return masks
 
 
 def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = None) -> VariantSummary:
     """Summarise one variant. Scores are means over the trials in `compared`, by score."""
-    mine = rows.variant == variant
-    new = mine & ~rows.reused
+    of_variant = rows.variant == variant
+    new = of_variant & ~rows.reused
     answered = new & rows.ok
     cost = rows.cost_usd[new]
     scores = {rows.primary: rows.score} if rows.primary else {}  # also if all trials failed and none has a score
     compared = compared or {}
     means = {
-        name: mean_score(rows, mine & compared.get(name, True), score)
+        name: mean_score(rows, of_variant & compared.get(name, True), score)
         for name, score in {**scores, **rows.scores}.items()
     }
     own = trial_grid(rows, variant, rows.score)
     return VariantSummary(
         name=rows.variants[variant],
-        trials=int((mine & rows.present).sum()),
-        ok=int((mine & rows.ok).sum()),
+        trials=int((of_variant & rows.present).sum()),
+        ok=int((of_variant & rows.ok).sum()),
         errors=error_counts(rows, variant),
-        skipped=int((mine & rows.skipped).sum()),
-        unscored=int(np.isnan(rows.score[mine & rows.ok]).sum()) if rows.primary else 0,
-        reused=int((mine & rows.reused).sum()),
+        skipped=int((of_variant & rows.skipped).sum()),
+        unscored=int(np.isnan(rows.score[of_variant & rows.ok]).sum()) if rows.primary else 0,
+        reused=int((of_variant & rows.reused).sum()),
         scores={name: mean for name, mean in means.items() if mean is not None},
         primary=rows.primary,
         cost_usd=float(np.nansum(cost)) if len(cost) and not np.isnan(cost).all() else None,
@@ -124,7 +124,7 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
         backoff=quantiles(rows.backoff_s[answered]),
         tokens={name: int(np.nansum(count)) for name in TOKENS if not np.isnan(count := rows.tokens[name][new]).all()},
         repeats=_repeats(own),
-        accuracy=mean_of_known(rows.score[mine]) if (mine & rows.ok).any() else None,
+        accuracy=mean_of_known(rows.score[of_variant]) if (of_variant & rows.ok).any() else None,
         included_usd=float(np.nansum(rows.cost_usd[new & rows.included])),
         in_vain_usd=rows.in_vain_usd[variant],
         unpriced=int(np.isnan(rows.cost_usd[answered]).sum()),
@@ -133,26 +133,26 @@ def summarise(rows: Rows, variant: int, compared: Mapping[str, Bools] | None = N
 
 def quantiles(values: Floats) -> dict[str, float]:
     """Nearest-rank quantiles, as in the view `metrics`."""
-    known = values[~np.isnan(values)]
-    if not len(known):
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
         return {}
-    ranks = np.quantile(known, list(QUANTILES.values()), method="inverted_cdf")
+    ranks = np.quantile(numbers, list(QUANTILES.values()), method="inverted_cdf")
     return dict(zip(QUANTILES, map(float, ranks), strict=True))
 
 
-def mean_score(rows: Rows, mine: Bools, score: Floats) -> Interval | None:
+def mean_score(rows: Rows, trials: Bools, score: Floats) -> Interval | None:
     """The mean score over cases, or over groups if each weighs the same, as in the view `metrics`.
 
     The interval is Wilson's for scores of 0 and 1, else Student's t.
     """
-    usable = mine & ~np.isnan(score)
-    known = score[usable]
-    if not len(known):
+    usable = trials & ~np.isnan(score)
+    scores = score[usable]
+    if not len(scores):
         return None
-    cases, means = _mean_by(rows.case[usable], known)
+    cases, means = _mean_by(rows.case[usable], scores)
     groups = rows.groups(cases)
-    if groups is None and rows.repeats == 1 and np.isin(known, (0.0, 1.0)).all():
-        return wilson(float(known.sum()), len(known))
+    if groups is None and rows.repeats == 1 and np.isin(scores, (0.0, 1.0)).all():
+        return wilson(float(scores.sum()), len(scores))
     units = units_of(means, groups, rows.weight)
     if len(units) < 2:
         return Interval(units.estimate, 0.0, 1.0)
@@ -167,21 +167,21 @@ def _mean_by(keys: Ints, values: Floats) -> tuple[Ints, Floats]:
     return unique, np.bincount(inverse, weights=values) / np.bincount(inverse)
 
 
-def _cost_per_correct(rows: Rows, own: TrialGrid) -> Interval | None:
-    """On the trials of known cost and score, case by case."""
-    known = ~np.isnan(own.cost_usd) & ~np.isnan(own.score)
-    cases = np.flatnonzero(known.any(axis=1))
-    if not len(cases) or not own.cost_usd[known].any():
+def _cost_per_correct(rows: Rows, grid: TrialGrid) -> Interval | None:
+    """Compute the cost per correct answer from the trials of known cost and score, case by case."""
+    usable = ~np.isnan(grid.cost_usd) & ~np.isnan(grid.score)
+    cases = np.flatnonzero(usable.any(axis=1))
+    if not len(cases) or not grid.cost_usd[usable].any():
         return None
-    trials = known.sum(axis=1)[cases]
-    cost = np.where(known, own.cost_usd, 0.0).sum(axis=1)[cases] / trials
-    correct = np.where(known, own.score, 0.0).sum(axis=1)[cases] / trials
+    trials = usable.sum(axis=1)[cases]
+    cost = np.where(usable, grid.cost_usd, 0.0).sum(axis=1)[cases] / trials
+    correct = np.where(usable, grid.score, 0.0).sum(axis=1)[cases] / trials
     return cost_per_correct(cost, correct, cost, correct, groups=rows.groups(cases)).a
 
 
-def _repeats(own: TrialGrid) -> Repeats | None:
-    """Over the cases that have all repeats; None without repeats."""
-    scores, tries = own.score[~np.isnan(own.score).any(axis=1)], own.score.shape[1]
+def _repeats(grid: TrialGrid) -> Repeats | None:
+    """Measure agreement over the cases that have all repeats; None without repeats."""
+    scores, tries = grid.score[~np.isnan(grid.score).any(axis=1)], grid.score.shape[1]
     if tries < 2 or not len(scores):
         return None
     consistent = float((np.ptp(scores, axis=1) < ROUNDING).mean())
@@ -205,7 +205,7 @@ def failures_by_case(rows: Rows) -> dict[tuple[int, int], Counter[tuple[str, str
     return failures
 
 
-_VALUES = re.compile(  # of one case, in a scorer's explanation
+_VALUES = re.compile(  # values of one case in a scorer's explanation
     r"U\+[0-9A-F]{4,6} [A-Z0-9 -]+|"
     r"""…?'(?:[^'\\]|\\.)*'…?|…?"(?:[^"\\]|\\.)*"…?|\[.*\]|\{.*\}|[-+]?\d[\d.,e+-]*""",
     re.DOTALL,
@@ -213,12 +213,12 @@ _VALUES = re.compile(  # of one case, in a scorer's explanation
 
 
 def failure_modes(rows: Rows) -> dict[str, list[tuple[str, int]]]:
-    """How each contender's trials go wrong, the most frequent first: errors by kind, and wrong answers by the scorer's
-    explanation without the values of the case."""
+    """Count the ways in which each variant fails, the most frequent first: errors by kind, and wrong answers by the
+    scorer's explanation without the values of the case."""
     modes = {name: Counter[str]() for name in rows.variants}
     for index, name in enumerate(rows.variants):
-        mine = (rows.variant == index) & rows.error
-        modes[name].update(f"error: {kind}" for kind in rows.kind[mine].tolist())
+        failed = (rows.variant == index) & rows.error
+        modes[name].update(f"error: {kind}" for kind in rows.kind[failed].tolist())
     for variant, explanation, count in rows.store.queries.wrong_answers(rows.run_id, rows.primary):
         modes[rows.variants[variant]][f"wrong: {_general(explanation or '')}"] += count
     return {name: counts.most_common(MODES) for name, counts in modes.items()}

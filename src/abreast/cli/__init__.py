@@ -1,4 +1,4 @@
-"""The command line. It holds no logic; a command is loaded only when it is called."""
+"""The command line. It contains no logic; a command is loaded only when it is called."""
 
 from __future__ import annotations
 

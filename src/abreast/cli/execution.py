@@ -140,7 +140,7 @@ def print_plan(prepared: Prepared) -> None:
     """Print the plan and the findings, without those that only `check` prints."""
     _print_plan(prepared)
     for finding in prepared.findings:
-        if not finding.aside:
+        if not finding.is_check_only:
             _print_finding(finding)
     _print_series(prepared.series)
 
@@ -179,7 +179,7 @@ def _print_plan(prepared: Prepared) -> None:
 
 
 def consult(prepared: Prepared, args: argparse.Namespace) -> None:
-    """Ask about what changed and what is missing. Without a terminal, continue without asking."""
+    """Ask the questions of the checks about changes and missing data. Without a terminal, continue without asking."""
     if not args.yes and (args.quiet or args.json or not is_interactive()):
         return
     for question in prepared.questions:
@@ -223,7 +223,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace, others: Sequence[List
 
     resume_collector()
     # a failed warm-up raises PreflightRefused
-    with reserved_for_json(args.json), _listening(prepared, args) as listeners, _suite_advice(args):
+    with reserved_for_json(args.json), _open_listeners(prepared, args) as listeners, _suite_advice(args):
         result = asyncio.run(RunExecution(prepared, [*listeners, *others]).run())
     if result.in_flight.most and not args.quiet:
         say(f"  {in_flight_line(result.in_flight.asked, result.in_flight.mean, result.in_flight.most)}")
@@ -231,7 +231,7 @@ def _execute(prepared: Prepared, args: argparse.Namespace, others: Sequence[List
 
 
 @contextlib.contextmanager
-def _listening(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Listener]]:
+def _open_listeners(prepared: Prepared, args: argparse.Namespace) -> Iterator[list[Listener]]:
     with contextlib.ExitStack() as stack:
         listeners: list[Listener] = [Preloader(REPORT)]
         if args.events:

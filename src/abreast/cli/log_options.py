@@ -20,7 +20,7 @@ LOG_OPTIONS: tuple[Argument, ...] = (
         default=[],
         help="columns of a CSV or JSON lines file: case=id,variant=model,score=correct; repeatable",
     ),
-    argument("--score", metavar="NAME", help="of a log with several scores, the one that the verdict uses"),
+    argument("--score", metavar="NAME", help="the score that the verdict uses, if a log has several"),
     argument(
         "--range",
         metavar="SCORE=LOW..HIGH",

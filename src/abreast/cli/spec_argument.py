@@ -103,7 +103,7 @@ def _may_be_a_name(word: str) -> bool:
 
 
 def _no_such_spec(error: BadInput) -> BadInput:
-    """The error for a missing file that may be a misspelt suite name."""
+    """Return the error for a missing file, which may be a misspelt suite name."""
     names = suites.names()
     word, problem, _ = error.message.partition(": no such file")
     if near := did_you_mean(word, names):

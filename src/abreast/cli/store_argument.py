@@ -35,7 +35,7 @@ def find_store(name: str | None, engine: str | None = None) -> Store:
 
 
 def find_or_create_store(name: str | None) -> Store:
-    """The store that `find_store` finds; without any, the default one, which is created when it is written to."""
+    """Open the store that `find_store` finds, else the default one, which is created when it is written to."""
     address = named_store(name)
     if address is None:
         address = _only_store() if _stores_in_folder() else DEFAULT
@@ -52,7 +52,7 @@ def _only_store() -> str:
 
 
 def option(store: Store) -> str:
-    """The flag that a command to paste needs to find this store; empty if it is the default in this folder."""
+    """Return the flag that a suggested command needs to find this store; empty if it is the default in this folder."""
     address, name = named_store(), display_address(store.address)
     is_default = _stores_in_folder() == [name] if address is None else absolute(address) == absolute(store.address)
     return "" if is_default else f" --store {shlex.quote(name)}"
@@ -63,7 +63,7 @@ def _stores_in_folder() -> list[str]:
 
 
 def store_and_words(args: argparse.Namespace, actions: Collection[str] = ()) -> tuple[Store, list[str]]:
-    """The store, which may be the first word or follow one of `actions`, and the other words."""
+    """Split off the store, which may be the first word or follow one of `actions`."""
     words = list(args.words)
     at = 1 if words and words[0] in actions and not Path(words[0]).is_file() else 0
     name = words.pop(at) if len(words) > at and not args.store and names_store(words[at]) else args.store
@@ -98,7 +98,7 @@ def check_experiment(name: str, store: Store) -> None:
 
 
 def no_rows(store: Store, name: str) -> str:
-    """A message that a table has no rows, with the tables that have some."""
+    """Say that a table has no rows, and which tables have some."""
     from abreast.store.user_tables.tables import table_summaries
 
     others = [
@@ -108,7 +108,7 @@ def no_rows(store: Store, name: str) -> str:
 
 
 def split_words(args: argparse.Namespace, command: str, usage: str) -> tuple[str | None, list[str]]:
-    """The store, which may come before the words of `usage` unless --store names it, and these words."""
+    """Split off the store, which may precede the words of `usage` unless --store names it."""
     words, expected = list(args.words), usage.split()
     address = words.pop(0) if not args.store and len(words) == len(expected) + 1 else args.store
     if len(words) != len(expected):

@@ -1,1 +1,1 @@
-"""A user's code: finding a function by its name, and what its answers depend on."""
+"""Code of users: load functions by name, and detect changes in the code that answers depend on."""

@@ -29,7 +29,7 @@ _CONTAINERS = (list, tuple, dict, set, frozenset, bytearray)
 _VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _READABLE = (PurePath, re.Pattern, re.Match, memoryview, types.CellType, types.MappingProxyType, *_VIEWS)
 _SIMPLE = (*PLAIN, *_CONTAINERS, PurePath, enum.Enum, re.Pattern)
-_SERVICE = re.compile(  # suffixes of class names; these act rather than hold data, and their state changes with use
+_SERVICE = re.compile(  # suffixes of class names; such objects act rather than hold data, and change with use
     "(Client|Session|Connection|Pool|Transport|Logger|Handler|Lock|Semaphore|Condition|Barrier|Queue|Thread|Process|"
     "Popen|Executor|Loop|Socket|Channel|Stub|Cookies|CookieJar|Engine|WeakSet|WeakKeyDictionary|WeakValueDictionary|"
     "TemporaryDirectory|TemporaryFileWrapper|IOBase)$"

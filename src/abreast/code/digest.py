@@ -22,14 +22,14 @@ from abreast.errors import BadInput
 
 
 def source_digest(function: Any, versioned: bool = False) -> str:
-    """A digest that changes when the function's answers may have changed, and is the same in every process, folder and
-    version of Python.
+    """Return a digest that changes when the function's answers may have changed, and is the same in every process,
+    folder and version of Python.
 
     It covers the function's code and, transitively, the functions, classes and data it refers to and the objects it
     holds (closures, defaults, arguments of a partial, the object of a method), by content. A function of a module also
-    depends on the module's file, one of a script only on its own lines. Of the modules imported on the way, the user's
-    count by file, installed packages by version. Objects without content (clients, locks, loggers) count by class.
-    Other held objects whose content cannot be read are refused, unless the user sets a version.
+    depends on the module's file, one of a script only on its own lines. Of imported modules, the
+    user's count by file, installed packages by version. Objects without content (clients, locks, loggers) count by
+    class. Other held objects whose content cannot be read are refused, unless the user sets a version.
 
     >>> source_digest(len) == source_digest(len)
     True
@@ -42,7 +42,7 @@ def source_digest(function: Any, versioned: bool = False) -> str:
 
 
 def content_digest(value: Any) -> str:
-    """A digest of the content of any object and its class; an object without content is refused.
+    """Return a digest of the content of any object and its class; an object without content is refused.
 
     >>> content_digest({1, 2}) == content_digest({2, 1})
     True
@@ -57,7 +57,7 @@ _GENERATED_METHODS = re.compile(  # generated for dataclasses and named tuples
     "__(init|repr|eq|ne|lt|le|gt|ge|hash|setattr|delattr|getstate|setstate|replace|new|getnewargs)__|"
     "_make|_replace|_asdict"
 )
-_INITIAL_DIGESTS: dict[int, tuple[Any, str]] = {}  # of containers that functions fill, when first visited
+_INITIAL_DIGESTS: dict[int, tuple[Any, str]] = {}  # first digests of containers that functions fill
 
 
 class _Digester:
@@ -90,7 +90,7 @@ class _Digester:
         if id(value) in self._digests:
             return self._digests[id(value)]
         self._alive.append(value)
-        if _is_importable_by_name(value):  # by name, since a chain of calls may be as deep as the project is large
+        if _is_importable_by_name(value):  # by name, since a chain of calls may be very deep
             self._pending.append(value)
             self._digests[id(value)] = qualified_name(value)
         else:
@@ -167,7 +167,7 @@ class _Digester:
             if name not in scope or name not in names or (origin == "user" and name in definition.rebinds):
                 continue
             value = scope[name]
-            for attribute in attributes:  # of the user's modules; attributes of objects count with the object
+            for attribute in attributes:  # attributes of the user's modules; those of objects count with the object
                 if not (has_type(value, types.ModuleType) and classify_module(value.__name__) == "user"):
                     break
                 value = vars(value).get(attribute)
@@ -236,7 +236,7 @@ class _Digester:
                 yield from self._suspended(value) if has_type(value, *_SUSPENDED) else self._foreign(value)
 
     def _foreign(self, value: Any) -> Iterator[str]:
-        """The parts of a library's object, which is refused if it has no content and the user's own code holds it."""
+        """Yield the parts of a library's object; refuse one that has no content and is held by the user's own code."""
         try:
             pieces = content.foreign_object_pieces(value)
         except NoContentError as error:

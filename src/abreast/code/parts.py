@@ -1,4 +1,4 @@
-"""The code that a user's function depends on, by name, to report what changed. `digest` only detects that it did."""
+"""The code that a user's function depends on, by name, to report what changed; `digest` only detects that it did."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parts(function: Any) -> CodeParts:
     if isinstance(code, types.CodeType) and isinstance(scope, dict):
         definition = listing.definition_of(code, scope)
         own = definition.digest[:SHORT_DIGEST] if definition else ""
-        if module in SCRIPTS and definition:  # of a script, only the function and its imports count
+        if module in SCRIPTS and definition:  # in a script, only the function and its imports count
             listing.add_imports(definition.imports, scope)
         if is_own_file(code.co_filename):
             files.add(Path(code.co_filename))

@@ -69,7 +69,7 @@ class Call:
 
 
 def reference_in(setting: Any) -> str | None:
-    """The function that a setting refers to, as text or in `{from: python:MODULE:FUNCTION, NAME: VALUE}`.
+    """Return the function that a setting refers to, as text or in `{from: python:MODULE:FUNCTION, NAME: VALUE}`.
 
     >>> reference_in({"from": "python:math:log", "base": 2}), reference_in("python:math:sqrt"), reference_in(len)
     ('python:math:log', 'python:math:sqrt', None)
@@ -79,7 +79,7 @@ def reference_in(setting: Any) -> str | None:
 
 
 def references_in(setting: Any) -> list[str]:
-    """The reference in a setting, and those among its arguments.
+    """List the reference in a setting, and those among its arguments.
 
     >>> references_in({"from": "python:mine:shorten", "by": "python:mine:words", "to": 3})
     ['python:mine:shorten', 'python:mine:words']
@@ -131,7 +131,7 @@ def _is_reference(value: Any) -> bool:
 def _short_repr(value: Any) -> str:
     try:
         return repr(value)[:_MAX_HINT]
-    except (ValueError, RecursionError):  # a number of thousands of digits, deeply nested lists
+    except (ValueError, RecursionError):  # a number with thousands of digits, or deeply nested lists
         return f"a {type(value).__name__} that cannot be shown"
 
 
@@ -250,7 +250,7 @@ def _check_not_another(name: str, reference: str) -> None:
 
 
 def _import_fix(name: str, reference: str) -> str:
-    """How to refer to a module that is not on the path, if it is in a folder nearby."""
+    """Suggest how to refer to a module that is not on the path, if it is in a folder nearby."""
     cwd = Path.cwd()
     path, function = name.replace(".", "/"), reference.rpartition(":")[2]
     for folder in dict.fromkeys([Path(sys.path[0]), cwd]):

@@ -25,7 +25,7 @@ Import = tuple[str, tuple[str, ...]]
 
 @dataclass(slots=True)
 class Definition:
-    """What a function, lambda or class, including those inside it, says, reads, changes and imports."""
+    """The content of a function, lambda or class, with those inside it, and the names it reads, changes and imports."""
 
     digest: str = ""
     reads: set[str] = field(default_factory=set)  # names and dotted names, including local ones
@@ -65,7 +65,7 @@ def read_source(content: bytes) -> SourceFile | None:
     gc.disable()  # a syntax tree has many objects and no cycles: collection would take a third of the time
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # not about our code
+            warnings.simplefilter("ignore")  # warnings about the parsed code
             return _SourceReader().read(ast.parse(content))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
@@ -84,7 +84,7 @@ _IMPORT_FUNCTIONS = ("import_module", "__import__")
 
 
 class _SourceReader:
-    """One pass over a syntax tree that writes its text and collects what each definition does."""
+    """One pass over a syntax tree that writes its text and collects the names that each definition uses."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -188,7 +188,7 @@ class _SourceReader:
 
     def _if(self, node: Any) -> None:
         if "TYPE_CHECKING" in (getattr(node.test, "id", ""), getattr(node.test, "attr", "")):
-            node.body = []  # never executed
+            node.body = []  # only type checkers read it
         self._fields(node)
 
 

@@ -85,7 +85,7 @@ def while_read(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def console() -> PrintableConsole:
-    """Standard output for renderables: as wide as the terminal, or wide enough for a table in a file."""
+    """Return standard output for renderables: as wide as the terminal, or wide enough for a table in a file."""
     from abreast.output.rich_console import PrintableConsole
 
     return PrintableConsole(width=None if _is_terminal(sys.stdout) else WIDTH_WITHOUT_TERMINAL)
@@ -128,7 +128,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _write(stream: TextIO | None, text: str, flush: bool = False) -> None:
-    """Write what can be written. In a library the stream may be any object; the command line protects its own."""
+    """Write text, ignoring failures. In a library the stream may be any object; the command line protects its own."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):

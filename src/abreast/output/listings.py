@@ -40,20 +40,20 @@ def show_fitted(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows no wider than the terminal: transposed if they are few, else the columns that fit and the names of the
     others.
     """
-    room = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
+    available = shutil.get_terminal_size((WIDTH_WITHOUT_TERMINAL, 24)).columns
     titles, empty = _split_columns(rows)
     cells = [[_cell(row.get(title)) for title in titles] for row in rows]
     lines = [list(map(line, titles)), *cells]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(_width, column)) for column in columns]
-    names = min(max(map(_width, lines[0])), room // 3)
-    width = (room - names) // len(rows) - 2  # of a transposed row
-    if sum(widths) + 2 * len(widths) - 2 <= room:
+    names = min(max(map(_width, lines[0])), available // 3)
+    width = (available - names) // len(rows) - 2  # width of a transposed row
+    if sum(widths) + 2 * len(widths) - 2 <= available:
         _print(lines, _right(rows, titles))
     elif width >= NARROW:
         _print([[cut(name, names), *(cut(cell, width) for cell in column)] for name, *column in columns])
     else:
-        fitting = _fitting_widths(widths, room)
+        fitting = _fitting_widths(widths, available)
         _print(
             [[cut(cells[at], most) for at, most in fitting.items()] for cells in lines],
             _right(rows, [titles[at] for at in fitting]),
@@ -74,14 +74,14 @@ def _split_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[s
 _INTERNAL = ("timestamp", "code_commit", "code_dirty", "cache_row", "row_id")
 
 
-def _fitting_widths(widths: Sequence[int], room: int) -> dict[int, int]:
+def _fitting_widths(widths: Sequence[int], available: int) -> dict[int, int]:
     """The widths of the columns that fit side by side, by index."""
     fitting: dict[int, int] = {}
     for at, width in enumerate(widths):
         most = min(width, 24)
-        if most <= room:
+        if most <= available:
             fitting[at] = most
-            room -= most + 2
+            available -= most + 2
     return fitting
 
 
@@ -116,7 +116,7 @@ def _width(text: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text cut to a width on a terminal, with an ellipsis.
+    """Cut the text to a width on a terminal, with an ellipsis.
 
     >>> cut("abcdef", 6), cut("abcdef", 4), cut("日本語", 4)
     ('abcdef', 'abc…', '日…')
@@ -136,7 +136,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value with numbers that JSON cannot represent replaced by None."""
+    """Replace numbers in a value that JSON cannot represent by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
@@ -152,7 +152,7 @@ def _cell(value: Any) -> str:
 
 
 def line(value: Any) -> str:
-    """A value as one line of text, cut if it is very long."""
+    """Format a value as one line of text, cut if it is very long."""
     match value:
         case None:
             return ""
@@ -167,7 +167,7 @@ def line(value: Any) -> str:
 
 
 def passage(text: str, most: int = PASSAGE) -> str:
-    """Text of a model for the terminal, shortened to head and tail if it is long."""
+    """Format the text of a model for the terminal, shortened to head and tail if it is long."""
     return excerpt(text, most, "; --json prints all")
 
 

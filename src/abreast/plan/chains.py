@@ -24,7 +24,7 @@ FIRST = -1
 
 
 def chains_of(cases: CaseTable, targets: Sequence[Target]) -> Before | None:
-    """The case that each case continues; None if no target continues from other cases. Raises BadInput."""
+    """Return the case that each case continues; None if no target continues from other cases. Raises BadInput."""
     before: Before | None = None
     for variant, target in enumerate(targets):
         if not len(cases) or target.after(cases[0]) is None:
@@ -53,7 +53,7 @@ def _predecessor(cases: CaseTable, indexes: Mapping[str, int], index: int, name:
 
 
 def in_order(order: npt.NDArray[np.int64], before: Before) -> npt.NDArray[np.int64]:
-    """Sort the cases of each chain within the positions that they have together.
+    """Sort the cases of each chain within the positions that the chain occupies.
 
     >>> in_order(np.array([2, 3, 0, 1]), np.array([[-1, -1, 0, 2]])).tolist()
     [0, 2, 3, 1]
@@ -79,7 +79,7 @@ def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -
     for run_id in {run_id for run_id, _ in sources.values()}:
         links |= {(run_id, position): link for position, link in store.queries.chain_links(run_id)}
     positions = set[int]()
-    for position in sorted(sources):  # predecessors come first
+    for position in sorted(sources):  # predecessors before their successors
         before, link = plan.before(position), links[sources[position]]
         if before is not None and before not in positions:
             continue
@@ -97,7 +97,7 @@ def unbroken(plan: Plan, store: Store, sources: Mapping[int, tuple[int, int]]) -
 
 
 def reuses_in_chains(plan: Plan, store: Store, reuses: Iterable[Reuse]) -> list[Reuse]:
-    """Reuses that continue from a predecessor that is reused too."""
+    """Keep the reuses whose predecessor in the chain is also reused."""
     reuses = list(reuses)
     positions = unbroken(plan, store, {reuse.position: (reuse.run_id, reuse.source) for reuse in reuses})
     return [reuse for reuse in reuses if reuse.position in positions]

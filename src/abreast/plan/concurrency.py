@@ -1,4 +1,4 @@
-"""How many trials may be in flight by the limits of a spec: the rules that preflight explains and a run follows."""
+"""The most trials in flight by the limits of a spec: the rules that preflight explains and a run follows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Concurrency:
         """Questions to judges in flight where no total applies: as many as trials."""
         parallel = self._limits.parallel
         if parallel is not None and parallel != "variants":
-            return None  # it counts judges too, or is adaptive
+            return None  # `parallel` counts judges too, or is adaptive
         return max(1, self._limits.trial_parallelism or 1) * self.per_block
 
     def of_target(self, name: str) -> int | Bounds | None:

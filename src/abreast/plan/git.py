@@ -13,8 +13,8 @@ _FIELDS = {"1 ": 8, "2 ": 9, "u ": 10}  # before the path, by kind of entry in `
 @dataclass(frozen=True, slots=True)
 class GitState:
     root: Path
-    commit: str | None  # None before the first one
-    branch: str | None  # None where none is checked out
+    commit: str | None  # None before the first commit
+    branch: str | None  # None if no branch is checked out
     changed: tuple[Path, ...] | None = ()  # tracked files that differ from the commit; None if git took too long
 
 

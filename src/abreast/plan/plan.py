@@ -3,7 +3,7 @@
 A trial's position is arithmetic: case, then repeat, then variant, in the order they were written; reports use it.
 Trials start in another order, the dispatch order: groups shuffled, cases shuffled within a group, all repeats of a
 case together, the variants of a block next to each other in random order; cases of a chain in their written order. In a
-run that extends an earlier one, the cases of that one come first. A million trials are a few arrays.
+run that extends an earlier one, the cases of the earlier one come first. A million trials are a few arrays.
 """
 
 from __future__ import annotations

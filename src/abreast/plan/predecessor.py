@@ -1,4 +1,4 @@
-"""Find the earlier run that a new one extends, and whether a run on the way used the final interval.
+"""Find the earlier run that a new one extends, and whether any run so extended has used the final interval.
 
 A run and those it extends share an experiment, its variants with their digests, the baseline and the primary score.
 Cases of the earlier run keep their order and come first, so that the confidence sequence continues. The record is
@@ -50,7 +50,7 @@ class _EarlierRun:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Cases of the new plan that a verdict on this run could rest on: complete without a gap, in order."""
+        """Cases of the new plan on which a verdict on this run could be based: complete without a gap, in order."""
         order, indexes = [], self._indexes()
         started = self._store.queries.case_turns(self._run_id, self._repeats)
         for turn, (case_id, input_digest, stored_turn, outcomes) in enumerate(started):
@@ -77,7 +77,7 @@ class _EarlierRun:
         return {case.id: case.group for case in self._store.queries.stored_cases(self._run_id)}
 
     def spent_at(self, population: Population) -> int | None:
-        """Planned cases of the run that used the final interval about this population first."""
+        """Planned cases of the first run that used the final interval for this population."""
         if self.extension is not None and self.extension.final_spent:
             return self.extension.spent_at
         could_decide = self.planned_cases >= units_needed(max(1, len(self.digests) - 1))
@@ -87,7 +87,7 @@ class _EarlierRun:
 
 
 def find_extension(plan: Plan, store: Store, spec: Spec, primary: str | None, baseline: str) -> Extension | None:
-    """The earlier run that this plan extends; None if it shares no case with one, or repeats a complete one."""
+    """Find the earlier run that this plan extends; None if it shares no case with any, or repeats a complete one."""
     if primary is None or len(plan.variants) < 2:
         return None
     cases, runs = plan.cases, _earlier_runs(plan, store, spec.name, primary, baseline)

@@ -23,7 +23,7 @@ ADJECTIVES = tuple(_ADJECTIVES.split())
 ANIMALS = tuple(_ANIMALS.split())
 
 
-_random = random.Random()  # its own: seeding the global one must not repeat names
+_random = random.Random()  # private, so that seeding the global generator does not repeat names
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random.seed)
 

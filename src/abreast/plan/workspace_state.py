@@ -1,4 +1,4 @@
-"""The workspace that a trial continues from: the store has it with the row of the preceding trial."""
+"""The workspace that a trial continues from, stored with the row of the preceding trial."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WorkspaceStates:
         self._run = plan, store, run_id
 
     def __call__(self, trial: Trial) -> PreviousState:
-        """The final workspace of the preceding trial; if it was skipped, its initial one. Raises NotCarried."""
+        """Return the final workspace of the preceding trial; if it was skipped, its initial one. Raises NotCarried."""
         from abreast.targets.workspace import PreviousState  # late: only agents have workspaces
 
         assert self._run is not None

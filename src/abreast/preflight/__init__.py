@@ -1,1 +1,1 @@
-"""The checks before a run: one file each, one sentence each."""
+"""The checks before a run, one file each. A check reports its finding in one sentence."""

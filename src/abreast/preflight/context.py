@@ -22,7 +22,7 @@ TRIED_CASES = 3  # most cases whose tests are tried before a first run, until on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckSettings:
-    """How thorough the checks are, and for what kind of run."""
+    """Thoroughness of the checks, and the kind of run."""
 
     selects_cases: bool  # --case, --tag, --limit or --debug leave cases out
     is_debug: bool
@@ -33,9 +33,9 @@ class CheckSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumns:
-    """What the run will store."""
+    """Columns that the run will store."""
 
-    params: Sequence[Mapping[str, Any]]  # of each variant
+    params: Sequence[Mapping[str, Any]]  # parameters of each variant
     scores: Mapping[str, str]  # scorer version by column
     metrics: Sequence[str]  # columns of the view `metrics`
 
@@ -47,11 +47,11 @@ class Context:
     spec: Spec
     plan: Plan
     targets: Sequence[Target]
-    judges: Mapping[str, Target]  # by the name of their score
+    judges: Mapping[str, Target]  # targets of the judges, by score
     is_scored: bool
     columns: StoredColumns
-    store: str  # its address
-    is_store_shared: bool  # with other experiments
+    store: str  # address
+    is_store_shared: bool  # whether other experiments use it
     environment: ExperimentEnvironment
     provenance: Mapping[str, Any]
     previous: PreviousRun | None
@@ -59,10 +59,10 @@ class Context:
     lock: LockCheck | None
     writes_lock: bool
     estimate: RunEstimate
-    spent_usd: float  # by the run that is continued
+    spent_usd: float  # dollars already spent by the continued run
     settings: CheckSettings
-    notes: Sequence[str] = ()  # of the suite
-    cleanup: Cleanup = field(default_factory=Cleanup)  # what killed runs left behind, now removed
+    notes: Sequence[str] = ()  # notes of the suite
+    cleanup: Cleanup = field(default_factory=Cleanup)  # leftovers of killed runs, removed before this run
 
     @property
     def limits(self) -> Limits:

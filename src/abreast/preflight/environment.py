@@ -26,9 +26,9 @@ from abreast.text import many
 class ExperimentEnvironment:
     base: Path
     repository: git.GitState | None
-    code: Mapping[str, CodeParts]  # by name of the measured function
+    code: Mapping[str, CodeParts]  # by measured function
     returns: Mapping[str, frozenset[str] | None]  # keys of returned dicts, by function
-    versions: Mapping[str, str]  # by variant
+    versions: Mapping[str, str]  # version by variant
     case_files: Mapping[str, str]  # MD5 by path
     dvc_files: Sequence[DvcFile]
     programs: Mapping[str, str]  # versions
@@ -123,7 +123,7 @@ def check_software(context: Context) -> Finding:
     details = tuple(f"{name} {version}" for name, version in software.items())
     previous = context.previous
     if previous is None:
-        return Finding("environment", "pass", summary, "", details, aside=True)
+        return Finding("environment", "pass", summary, "", details, is_check_only=True)
     before = _software(previous.provenance)
     changed = [
         f"{name} {before[name]} → {version}"
@@ -131,7 +131,7 @@ def check_software(context: Context) -> Finding:
         if name in before and before[name] != version
     ]
     if not changed:
-        return Finding("environment", "pass", f"{summary}, as in {previous.run}", "", details, aside=True)
+        return Finding("environment", "pass", f"{summary}, as in {previous.run}", "", details, is_check_only=True)
     message = f"since {previous.run}: {', '.join(changed[:5])}{' and others' if len(changed) > 5 else ''}"
     return Finding("environment", "note", message, "", (*changed, *details))
 

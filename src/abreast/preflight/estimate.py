@@ -51,10 +51,10 @@ class QuotaEstimate:
     needed: int
     most: int
     window_s: float
-    used: int | None  # in the current window, by this and other runs
+    used: int | None  # calls by all runs in the current window
 
     @property
-    def left(self) -> int | None:
+    def remaining(self) -> int | None:
         return None if self.used is None else max(0, self.most - self.used)
 
 
@@ -154,7 +154,7 @@ def _guesses(
     for number, index in enumerate(unknown):
         if number < RENDERS:
             guesses[index] = _sampled(plan, is_missing, index, renders, targets[index], expects)
-        else:  # a huge grid: like one of the rendered variants
+        else:  # a huge grid: assume the use of one of the rendered variants
             guesses[index] = guesses[unknown[index % RENDERS]]
     return {index: guesses[index] for index in sorted(guesses)}
 
@@ -192,7 +192,7 @@ def _sampled(
 
 
 def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[tuple[bool, Expected] | None]:
-    """Whether the target declares what each of these trials takes, and how much; None for one that is skipped."""
+    """Yield for each trial whether its target declares the expected use, and that use; None if it is skipped."""
     for position in positions:
         trial = plan.trial(position)
         try:
@@ -200,7 +200,7 @@ def _expected(plan: Plan, positions: Sequence[int], target: Target) -> Iterator[
         except Skipped:
             yield None
             continue
-        except TrialError:  # the run will report it
+        except TrialError:  # the run will report the error
             continue
         declared = target.expects(trial, request)
         sent = len(request.prompt) + target.sent_with_each
@@ -212,8 +212,8 @@ def _length(value: object) -> int:
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def _of_variant(name: str, trials: int, target: Target, guess: Guess) -> VariantEstimate:
@@ -234,8 +234,8 @@ def _of_variant(name: str, trials: int, target: Target, guess: Guess) -> Variant
 
 def _sum(values: Sequence[float | None]) -> float | None:
     """The sum; None if a part is unknown."""
-    known = [value for value in values if value is not None]
-    return float(sum(known)) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return float(sum(numbers)) if len(numbers) == len(values) else None
 
 
 def _costs(variants: Sequence[VariantEstimate]) -> list[float | None]:

@@ -15,7 +15,7 @@ NAMED = 3  # names listed before the rest is counted
 class Finding:
     """Result of a check: `fail` stops the run, `warn` stops it with `--strict`.
 
-    `check --verbose` prints `details`; `aside` findings are printed by `check`, but not before every run.
+    `check --verbose` prints `details`; findings with `is_check_only` are printed by `check`, but not before every run.
     """
 
     check: str
@@ -23,7 +23,7 @@ class Finding:
     message: str
     fix: str = ""
     details: tuple[str, ...] = ()
-    aside: bool = False
+    is_check_only: bool = False
 
 
 def listed(names: Sequence[str], most: int = NAMED) -> str:

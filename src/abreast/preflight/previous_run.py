@@ -15,7 +15,7 @@ SAMPLE = 200  # trials whose answers are read
 
 
 class ReturnedData(NamedTuple):
-    """What the answers of one target contained."""
+    """The contents of the answers of one target."""
 
     raw_response: bool
     tokens: bool

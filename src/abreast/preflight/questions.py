@@ -97,7 +97,7 @@ class Series:
 
 
 def series(context: Context) -> Series:
-    """Begin a new series if code, cases or scorers changed. Other parameters make another variant."""
+    """Begin a new series if code, cases or scorers changed; changed parameters make a new variant instead."""
     previous = context.previous
     if previous is None:
         return Series()

@@ -1,4 +1,4 @@
-"""Progress of a run: a live line in a terminal, plain lines elsewhere, or with --verbose a line per event."""
+"""Progress of a run: a live line in a terminal, plain lines elsewhere, or a line per event with --verbose."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 LONG_PAUSE_S = 10.0  # shorter pauses are not reported
 PLAIN_EVERY_S = 5.0
-WAITING_S = 10.0  # without a first answer, before that is reported
+WAITING_S = 10.0  # time without a first answer before that is reported
 RATE_OVER_S = 10.0
 HELD_BACK = {"memory_short": "memory", "processes_cut": "cores"}  # events of the governor, with the scarce resource
 RELEASED = ("memory_enough", "processes_raise")
 
 
 class Counts(Listener):
-    """The numbers behind every display."""
+    """Counts for every display."""
 
     def __init__(
         self, planned: int, done_before: int, targets: Sequence[str], clock: Callable[[], float] = time.monotonic
@@ -47,9 +47,9 @@ class Counts(Listener):
         self.retries = 0
         self.in_flight: Counter[str] = Counter()
         self.at_judges = 0
-        self.down: set[str] = set()  # targets in an outage, and the store
+        self.down: set[str] = set()  # names of targets in an outage, or of the store
         self.judge_cost = 0.0
-        self.is_paused = False  # by a control
+        self.is_paused = False  # paused by a control
         self.held_back = ""  # why fewer trials run than requested
         self._targets = targets
         self._clock = clock
@@ -199,7 +199,7 @@ class PlainProgress(Counts):
     def tick(self) -> None:
         waiting = self.waiting_s()
         if waiting >= self._next_waiting_s:
-            self._next_waiting_s = 2 * waiting  # report a long wait ever more rarely
+            self._next_waiting_s = 2 * waiting  # report a long wait less and less often
             say("  " + self.sentence())
 
     def event(self, kind: str, **detail: Any) -> None:
@@ -212,7 +212,7 @@ class PlainProgress(Counts):
 
 
 def notice(kind: str, detail: dict[str, Any]) -> str:
-    """The line for an event that is reported at once; empty for others."""
+    """Return the line for an event that is reported at once; empty for others."""
     if kind in HELD_BACK and "message" in detail:
         return f"note: {detail['message']}"
     if kind == "warning":
@@ -362,7 +362,7 @@ class EventFile(Listener):
 
 
 def progress(planned: int, done_before: int, targets: Sequence[str]) -> LiveProgress | PlainProgress | NotebookProgress:
-    """The display for this process: below a notebook cell, in a terminal, or plain lines on standard error."""
+    """Return the display for this process: below a notebook cell, in a terminal, or plain lines on standard error."""
     from abreast.progress.notebook import NotebookProgress, is_in_notebook
 
     if is_in_notebook():

@@ -34,7 +34,7 @@ class EventLog(Listener):
         elif kind == "run_finished":
             _log(logging.INFO, f"{detail['run']}: {detail['status']}, {detail['executed']:,} trials executed")
         elif message := notice(kind, detail):
-            is_cancelled = kind == "interrupted" and not detail["grace_s"]  # by the caller
+            is_cancelled = kind == "interrupted" and not detail["grace_s"]  # cancelled by the caller
             level = logging.INFO if is_cancelled else _LEVELS.get(kind, logging.INFO)
             _log(level, message.removeprefix("warning: ").removeprefix("error: "))
         elif LOGGER.isEnabledFor(logging.DEBUG):

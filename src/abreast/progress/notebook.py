@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from abreast.execute.job import Job
 
 EVERY_S = 0.25
-NOTICES = 5  # that stay visible
+NOTICES = 5  # number of notices that stay visible
 
 
 def is_in_notebook() -> bool:

@@ -28,10 +28,10 @@ class LiveProgress(Counts):
         self._live.start()
 
     def _line(self) -> Table | PrintableText:
-        room = self._console.width - 3  # minus the margin, and a column to prevent wrapping
-        text = self.sentence(room - SHORTEST_BAR - 2 if room >= ROOM_FOR_BAR else room)
-        bar = min(32, room - cell_len(text) - 2)
-        if bar < SHORTEST_BAR or room < ROOM_FOR_BAR:
+        available = self._console.width - 3  # minus the margin, and a column to prevent wrapping
+        text = self.sentence(available - SHORTEST_BAR - 2 if available >= ROOM_FOR_BAR else available)
+        bar = min(32, available - cell_len(text) - 2)
+        if bar < SHORTEST_BAR or available < ROOM_FOR_BAR:
             return PrintableText(f"  {text}", no_wrap=True, overflow="crop")
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_row(

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 
 SHORTEST_LINE = 60  # characters; Base64 is wrapped at 60, 64, 72 or 76
 LINE_BREAK = r"(?:(?:[\r\n]|(?<!\\)\\+[rn])+[ \t]*[+-]?)"  # literal, in JSON, indented, in a diff
-_CHARACTER = r"u[0-9a-fA-F]{4}(?:(?<=u[dD][89abAB]..)\\+u[dD][c-fC-F][0-9a-fA-F]{2})?"  # may be a surrogate pair
+_CHARACTER = r"u[0-9a-fA-F]{4}(?:(?<=u[dD][89abAB]..)\\+u[dD][c-fC-F][0-9a-fA-F]{2})?"  # possibly a surrogate pair
 _ESCAPE = re.compile(rf"\\{_CHARACTER}")
 _NESTED_ESCAPE = re.compile(rf"(?<!\\)\\+{_CHARACTER}")  # JSON in JSON
 _ENCODER = json.JSONEncoder(ensure_ascii=False)

@@ -55,7 +55,7 @@ def _secret_words(name: str) -> list[tuple[str, str]]:
     words = [word.rstrip("0123456789") for word in _words(name)]
     while len(words) > 1 and (not words[-1] or words[-1] in _SUFFIXES):
         words.pop()
-    if words[-1] in _DESCRIPTIONS or words == ["PWD"]:  # PWD alone is the working directory
+    if words[-1] in _DESCRIPTIONS or words == ["PWD"]:  # PWD on its own is the working directory
         return []
     pairs = list(zip(["", *words], words, strict=False))
     return [

@@ -15,7 +15,7 @@ from abreast.redaction.known_secrets import KNOWN_SECRETS
 from abreast.redaction.patterns import redact_patterns
 from abreast.redaction.redactor import Redactor, redact_texts
 
-MAX_CONTENT = 64_000_000  # bytes; larger files are left out unsearched
+MAX_CONTENT = 64_000_000  # bytes; larger files are left out without a search
 _PATCH_HEADER = "GIT binary patch\n"
 _PATCH = re.compile(r"^GIT binary patch\n((?:(?:literal|delta) \d+\n(?:[A-Za-z][^\n]+\n)*\n?)+)", re.MULTILINE)
 _PART = re.compile(r"(?:literal|delta) (\d+)\n((?:[A-Za-z][^\n]+\n)*)")
@@ -82,7 +82,7 @@ def redact_answer(answer: Answer, redactor: Redactor) -> Answer:
 
 
 def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
-    """Redact a response whose JSON escapes characters so unusually that its text contains no known form."""
+    """Redact a response whose JSON escapes characters so unusually that its text matches no form of a secret."""
     try:
         content = json.loads(text or "")
         redacted = redactor.redact_value(content)
@@ -92,7 +92,7 @@ def _redact_parsed(text: str | None, redactor: Redactor) -> str | None:
 
 
 def redact_case(case: Case) -> Case:
-    """Redact the input and the expected value of a case, like the store."""
+    """Redact the input and the expected value of a case, as the store does."""
     redactor = KNOWN_SECRETS.redactor
     value, expected = redactor.redact_value(case.input), redactor.redact_value(case.expected)
     unchanged = value is case.input and expected is case.expected

@@ -61,7 +61,7 @@ class Redactor:
         return text
 
     def _redact_escaped(self, text: str) -> str:
-        """Replace secrets written with `\\u` escapes. If there is one, the other escapes are decoded too."""
+        """Replace secrets written with `\\u` escapes. If there are any, all other escapes are decoded as well."""
         for decoded in decode_escapes(text):
             redacted = self._replace(decoded)
             if redacted != decoded:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from abreast.redaction.names import is_connection_name, is_description, is_secret_name, is_strong_name
 
 SHORTEST = 8  # characters; shorter values occur in ordinary text
-LONGEST_WORD = 15  # letters of a plain word
+LONGEST_WORD = 15  # most letters of a plain word
 _COMMON = """
 a access admin an any anything api auth change changeme credentials custom default demo disabled dummy empty enabled
 example fake false guest here insert invalid key letmein local localhost me missing mock my needed no none not null

@@ -40,7 +40,7 @@ def _is_owner(store: Store, folder: Path) -> bool:
 
 
 def _owner(store: Store) -> dict[str, str]:
-    """The entry in ledgers that names the store. Files are not named: they are next to the ledger, and may move."""
+    """The entry in ledgers that names the store. Files are not named: they may move with their ledger."""
     return {OWNER: store.address} if is_url(store.address) else {}
 
 

@@ -40,7 +40,7 @@ def write(analysis: Analysis, output: str | Path | None = None, pictures: bool =
         if files and output is not None:
             written.paths += [folder.keep(Path(output), file.name, [file.content]) for file in files]
         elif files:
-            _write_beside(analysis, files, written)
+            _write_next_to_store(analysis, files, written)
     except AbreastError as error:
         written.warnings.append(f"no result files: {error.message}")
     except OSError as error:
@@ -66,7 +66,7 @@ def _files(analysis: Analysis, pictures: bool) -> list[ResultFile]:
     return files
 
 
-def _write_beside(analysis: Analysis, files: list[ResultFile], written: WrittenResults) -> None:
+def _write_next_to_store(analysis: Analysis, files: list[ResultFile], written: WrittenResults) -> None:
     """Write into the folder of the run, and next to the store unless this is a debug run or a later run has the same
     `output`."""
     store, run = analysis.rows.store, str(analysis.run["run"])

@@ -82,7 +82,7 @@ class SuiteReport:
 
 @dataclass(frozen=True, slots=True)
 class SuitePart:
-    """What the suite of a run adds to its report; `problem` is why it adds nothing."""
+    """The sections that the suite of a run adds to its report; `problem` says why it adds none."""
 
     name: str
     sections: tuple[Section, ...] = ()
@@ -101,7 +101,7 @@ def sections_of(analysis: Analysis) -> list[Section]:
 
 
 def suite_part(analysis: Analysis) -> SuitePart | None:
-    """What the run's suite adds; None without a suite. An error in the suite becomes the `problem`."""
+    """Call the run's suite; None without a suite. An error in the suite becomes the `problem`."""
     name = analysis.rows.spec.get("suite")
     if name is None:
         return None
@@ -121,7 +121,7 @@ def suite_part(analysis: Analysis) -> SuitePart | None:
 
 
 def _printable(section: Section) -> Section:
-    """The section with printable text and drawn pictures. Raises for anything that would break a report later."""
+    """Return the section with printable text and drawn pictures. Raises for whatever would break a report later."""
     if not isinstance(section, Section):
         raise TypeError(f"a section must be a Section, got {type(section).__name__}")
     return Section(
@@ -152,7 +152,7 @@ def _printable_table(table: NamedTable) -> NamedTable:
 
 
 def _drawn(picture: Picture) -> Picture:
-    """The picture, drawn now so that errors are raised here, with a name that is safe for a file."""
+    """Draw the picture, so that errors are raised here, and make its name safe for a file."""
     from abreast.report.charts.drawing import NARROW, WIDE, slug
 
     drawings = {float(width): picture.draw(width) for width in (WIDE, NARROW)}
@@ -178,7 +178,7 @@ def _line(text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value for JSON: null for infinity and nan, no lone surrogates, Python numbers."""
+    """Convert the value for JSON: null for infinity and nan, no lone surrogates, Python numbers."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, float):

@@ -58,7 +58,7 @@ class CaseColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Which columns of a table make the fields of a case. A field of several columns is a mapping."""
+    """The columns of a table for each field of a case. A field with several columns is a mapping."""
 
     file: str
     single: Mapping[str, CaseColumn] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class ColumnMapping:
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any], where: str) -> ColumnMapping:
-        """Columns from `{file: questions.csv, input: question, tags: [kind, level]}`."""
+        """Parse `{file: questions.csv, input: question, tags: [kind, level]}`."""
         file = settings.get("file")
         if not isinstance(file, str):
             raise BadInput(f"{where}: file must be the name of a file, got {quote(file)}")
@@ -100,7 +100,7 @@ class ColumnMapping:
                     raise BadInput(f"{where}: no column {quote(column.name)}{suggestion(column.name, map(str, row))}")
 
     def case(self, row: Mapping[str, Any], location: object) -> dict[str, Any]:
-        """The case in a row. Empty cells are skipped, except for the input."""
+        """Convert a row to a case. Empty cells are skipped, except for the input."""
         case = {name: column.value(row, location) for name, column in self.single.items()}
         for name, columns in self.several.items():
             values = {key: column.value(row, location) for key, column in columns.items()}
@@ -109,7 +109,7 @@ class ColumnMapping:
 
 
 def parse_assignments(words: list[str]) -> dict[str, Any]:
-    """Columns from `input=question` and `tags=kind,level`, as `--map` takes them.
+    """Parse `input=question` and `tags=kind,level`, as in `--map`.
 
     >>> parse_assignments(["input=question", "tags=kind,level"])
     {'input': 'question', 'tags': ['kind', 'level']}
@@ -124,7 +124,7 @@ def parse_assignments(words: list[str]) -> dict[str, Any]:
 
 
 def with_columns(cases: Any, columns: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`cases:` with other columns; it must name one file."""
+    """Return `cases:`, which must name one file, with these columns."""
     settings = {"file": str(cases)} if isinstance(cases, str) and not cases.startswith("python:") else cases
     if not isinstance(settings, Mapping) or "file" not in settings:
         raise BadInput(f"{where}: columns can be mapped only for a file", "use cases: FILE, or cases: {file: FILE}")

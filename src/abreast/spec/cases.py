@@ -33,7 +33,7 @@ IN_MEMORY = 2_000_000  # bytes of text before they are written to a file
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which cases to take: by id, by tags, the first `limit`."""
+    """A selection of cases: by id, by tags, the first `limit`."""
 
     ids: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -77,11 +77,11 @@ class CaseTable:
         case_id, value, expected, tags, group = json.loads(line)
         case = Case(case_id, value, expected, tags, group)
         if _is_immutable(case):
-            self._last = (index, case)  # all trials of the case may share it
+            self._last = (index, case)  # kept, because all trials of the case may share it
         return case
 
     def original(self, index: int, case: Case) -> Case:
-        """The case as it was read: `case` itself if it is immutable."""
+        """Return the case as it was read: `case` itself if it is immutable."""
         return case if _is_immutable(case) else self[index]
 
     def digest(self, index: int) -> str:
@@ -222,7 +222,7 @@ class _CaseLocations:
 
 
 def _with_id(case: Case, existing: Container[str]) -> Case:
-    """The case with an id. A missing id is derived from the content, so that it does not depend on other lines."""
+    """Return the case with an id. A missing id is derived from the content, not from the line number."""
     if case.id:
         return case
     base = digest(case.input)[:8]
@@ -245,7 +245,7 @@ def _check_selection(table: CaseTable, selection: Selection, ids: Collection[str
 
 
 def count_duplicates(table: CaseTable) -> Callable[[int], int]:
-    """A function from a case index to the number of earlier cases with the same input, which keeps answers apart."""
+    """Return a function that maps a case index to the number of earlier cases with the same input."""
     digests = table.input_digests()
     pieces = [digests[at : at + SIZE] for at in range(0, len(digests), SIZE)]
     if len(set(pieces)) == len(table):

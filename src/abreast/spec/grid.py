@@ -57,7 +57,7 @@ def grid(params: type, /, **values: Any) -> list[Variant]:
 
 
 def name_instances(instances: Sequence[Any]) -> list[Variant]:
-    """Variants of instances, named after the fields that vary, and after their classes if these differ.
+    """Make variants of instances, named after the fields that vary, and after their classes if these differ.
 
     >>> from dataclasses import make_dataclass
     >>> Params = make_dataclass("Params", ["model", "dim"])
@@ -84,7 +84,7 @@ def name_instances(instances: Sequence[Any]) -> list[Variant]:
 
 
 def value_label(values: Sequence[Any], index: int, longest: int = _WIDTHS[0]) -> str:
-    """A value of a grid as part of a variant's name; a long one is cut and numbered.
+    """Format a value of a grid as part of a variant's name; a long one is cut and numbered.
 
     >>> value_label(["haiku", "sonnet"], 1), value_label(["You are a helpful\\nassistant. " * 9], 0)
     ('sonnet', 'You are a helpful assistant. Y…#1')

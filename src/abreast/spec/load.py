@@ -99,7 +99,7 @@ def _name_of(path: Path) -> str:
 
 
 def _located(cases: Any, source: str, lines: KeyLines) -> Any:
-    """The cases with their locations, for messages."""
+    """Add the locations of cases, for messages."""
     kinds: tuple[tuple[type, Any], ...] = ((str, LocatedText), (Mapping, LocatedCall), (list, LocatedCases))
     located = next((kind(cases) for plain, kind in kinds if isinstance(cases, plain)), None)
     if located is None:
@@ -139,7 +139,7 @@ def changed_limits(limits: Limits, changes: Mapping[str, Any], targets: Collecti
 
 
 def _first_unstorable(data: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
-    """The first value that cannot be stored. Cases are checked when they are read."""
+    """Find the first value that cannot be stored. Cases are checked when they are read."""
     rest: dict[Any, Any] = {key: value for key, value in data.items() if key != "cases"}
     variants = rest.get("variants")
     if isinstance(variants, Mapping):  # other types of names have their own message
@@ -189,8 +189,8 @@ _HOW_TO_ADD: dict[KeyPath, str] = {("cases",): "add a file or a list: cases: cas
 
 
 def _intended(at: KeyPath, value: Any, problems: Sequence[Any]) -> tuple[KeyPath, Any]:
-    """Return the key path and value to report: those of a problem inside `value`, if it is one of the forms of a field
-    that takes a mapping or a plain value."""
+    """Return the key path and value to report: those of a problem inside `value`, if the field takes either a mapping
+    or a plain value and this is the mapping."""
     for item in problems if isinstance(value, Mapping) else ():
         deeper = tuple(part for part in item["loc"] if not _is_branch(part))
         if deeper[:-1] == at and _expects(deeper):

@@ -28,7 +28,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")  # how Python writes bytes that are not
 
 
 class CaseLocation(NamedTuple):
-    """Where a case is written: a source such as `cases.jsonl:`, and a number such as its line."""
+    """The location of a case: a source such as `cases.jsonl:`, and a number such as its line."""
 
     source: str
     number: int
@@ -124,7 +124,7 @@ def _from_columns(columns: ColumnMapping, base: Path, where: str) -> Iterator[Re
 
 
 def _read(path: Path, where: str, flat: Flat | None) -> Iterator[Record]:
-    """The records of a file. Rows of a table become cases by `flat`; without it they stay rows."""
+    """Read the records of a file. `flat` converts the rows of a table to cases; without it they stay rows."""
     suffix = path.suffix.lower()
     if suffix not in _READERS and suffix not in _TABLES:
         kinds = ", ".join([*_READERS, *_TABLES])
@@ -199,7 +199,7 @@ def _from_function(function: Callable[[], Any], name: str, how: str = "called wi
 
 
 def _describe_crash(error: BaseException) -> str:
-    """The exception that a user's function raised, and where in its file."""
+    """Describe the exception that a user's function raised, with its location in the file."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:
         frames = frames.tb_next
@@ -289,7 +289,7 @@ def _describe_csv_error(message: str) -> str:
     if "unexpected end of data" in message:
         return 'a quotation mark (") is never closed'
     if "expected after" in message:
-        return 'something follows a closing quotation mark; write "" for a quotation mark inside a quoted text'
+        return 'text after a closing quotation mark; write "" for a quotation mark inside a quoted text'
     return message
 
 
@@ -303,7 +303,7 @@ def _with_names(location: CaseLocation, columns: list[str], row: list[str]) -> d
 
 
 def _from_flat(location: CaseLocation, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A case from columns: `input.NAME` makes a mapping, `tag_NAME` a tag; empty cells are skipped."""
+    """Convert columns to a case: `input.NAME` makes a mapping, `tag_NAME` a tag; empty cells are skipped."""
     case: dict[str, Any] = {}
     parts: dict[str, dict[str, Any]] = {}
     for key, value in row.items():
@@ -367,7 +367,7 @@ _TABLES: dict[str, Callable[[Path], Iterator[Record]]] = {
 
 
 def as_case(location: CaseLocation, item: Any) -> Case:
-    """A case from the data in a file or a `Case` object; its id is empty if it has none."""
+    """Convert data from a file, or a `Case` object, to a case; its id is empty if it has none."""
     is_object = isinstance(item, Case)
     if is_object:
         item = {name: getattr(item, name) for name in FIELDS if name != "id" or item.id != ""}

@@ -44,7 +44,7 @@ class SpecError(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Expects:
-    """What a field takes, in words that complete "must be ...", and the fix for other values."""
+    """The values that a field takes, in words that complete "must be ...", and the fix for other values."""
 
     words: str
     fix: str = ""
@@ -99,7 +99,7 @@ _AMOUNT = Annotated[float, Field(ge=0, le=1e9, strict=True, allow_inf_nan=False)
 
 
 class Expectation(StrictModel):
-    """What a trial will probably take if there is no earlier trial. For estimates only."""
+    """Expected use of a trial if there is no earlier one. For estimates only."""
 
     seconds: Annotated[_AMOUNT | None, Expects("seconds of at least 0")] = setting(
         None, "Seconds until the answer arrives"
@@ -560,7 +560,7 @@ def _is_function(target: Any) -> bool:
 
 
 def _named_variants(items: tuple[Any, ...]) -> list[Variant]:
-    """The items as variants; instances of parameters are named after what varies."""
+    """Convert the items to variants; instances of parameters are named after the fields that vary."""
     try:
         variants = iter(name_instances([item for item in items if not isinstance(item, Variant)]))
     except BadInput as error:
@@ -596,7 +596,7 @@ def _build_variant(name: str, chosen: Mapping[str, Any], params: Mapping[str, An
 
 
 def _needs(needs: Any, where: str, at: KeyPath) -> dict[str, float | str]:
-    """The resources that a variant needs of a node: numbers by name, and memory as a size."""
+    """Parse the resources that a variant needs on a node: numbers by name, and memory as a size."""
     fix = "use needs: {claude: 1, memory: 8GB}"
     if not isinstance(needs, Mapping):
         raise SpecError((*at, "needs"), f"{where}: needs must be a mapping, got {quote(needs)}", fix)

@@ -1,4 +1,4 @@
-"""Building the scorers of a spec."""
+"""Build the scorers of a spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from abreast.spec.values import quote
 
 
 def named_scorers(spec: Spec) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Each scorer of a spec as its name or function, and its settings."""
+    """Yield each scorer of a spec as its name or function, and its settings."""
     result: list[tuple[Any, Mapping[str, Any]]] = []
     for index, item in enumerate(spec.scorers):
         at = ("scorers", index)

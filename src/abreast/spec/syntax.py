@@ -220,14 +220,14 @@ def _parse_json(where: str, text: str) -> tuple[Any, KeyLines]:
 
 _JSON_WORDS = {
     "Expecting value": "a value is missing",
-    "Extra data": "something follows after the end",
+    "Extra data": "extra text after the end",
     "Expecting property name enclosed in double quotes": "a key in double quotes is missing",
     "Expecting ',' delimiter": "a comma or a closing bracket is missing",
     "Expecting ':' delimiter": "a colon is missing",
-    "Unterminated string starting at": "a text does not end",
+    "Unterminated string starting at": "a closing quotation mark is missing",
     "Invalid control character at": "a line break or tab inside a text; write \\n or \\t",
-    "Illegal trailing comma before end of object": "a comma too many",
-    "Illegal trailing comma before end of array": "a comma too many",
+    "Illegal trailing comma before end of object": "a trailing comma",
+    "Illegal trailing comma before end of array": "a trailing comma",
 }
 
 
@@ -319,7 +319,7 @@ _TOML_WORDS = {
     "Cannot overwrite a value": "duplicate key; remove one of them",
     "Invalid value": "a value is missing, or a text is not in quotes",
     "Expected '=' after a key in a key/value pair": "a key must be followed by = and a value",
-    "Expected newline or end of document after a statement": "something follows after the value",
+    "Expected newline or end of document after a statement": "extra text after the value",
 }
 _TOML_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _TOML_HEADER = re.compile(rf"\s*(\[\[?)\s*({_TOML_KEY}(?:\s*\.\s*{_TOML_KEY})*)\s*\]")

@@ -1,4 +1,4 @@
-"""Values from files: how messages show them, and which can be stored."""
+"""Values from files: their form in messages, and whether they can be stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def quote(value: Any, longest: int = 60) -> str:
-    """A value in one short line, as in JSON.
+    """Format a value in one short line, as in JSON.
 
     >>> quote(None), quote(True), quote({"min": 0}), quote("three")
     ('nothing', 'true', '{"min": 0}', '"three"')
@@ -60,7 +60,7 @@ def kind_of(value: Any) -> str:
 
 
 def name_problem(text: str) -> str:
-    """Why a text cannot be a name; empty if it can."""
+    """Explain why a text cannot be a name; empty if it can."""
     if not text or text.isspace():
         return "is empty"
     if len(text) > 200:
@@ -73,7 +73,7 @@ def name_problem(text: str) -> str:
 
 
 def find_unstorable(value: Any) -> tuple[KeyPath, str] | None:
-    """The first part of plain data that cannot be stored: its key path and the problem. Other objects are skipped.
+    """Find the first part of plain data that cannot be stored: its key path and the problem. Other objects are skipped.
 
     >>> find_unstorable({"a": [1, float("nan")]})
     (('a', 1), 'is NaN, which is not a number; omit it, or write null')
@@ -130,7 +130,7 @@ def is_plain(*values: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A value from TOML or parquet with dates, decimals and the like converted as in YAML and JSON.
+    """Convert dates, decimals and the like in a value from TOML or parquet, as in YAML and JSON.
 
     >>> plain({"day": datetime.date(2026, 1, 2), "price": decimal.Decimal("1.5")})
     {'day': '2026-01-02', 'price': 1.5}

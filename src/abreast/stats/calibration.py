@@ -16,7 +16,7 @@ from abreast.stats.numerics.student import NORMAL, quantile_t, two_sided_t
 
 LEAST_LABELS = 20  # labelled cases; with fewer, the coverage of the interval is unproven
 LEAST_GROUPS = 5  # groups with a labelled case
-CLEAR_DIFFERENCE = 0.1  # a human difference that counts as one; smaller ones say nothing about rare large ones
+CLEAR_DIFFERENCE = 0.1  # smallest clear difference by humans; smaller ones say nothing about rare large ones
 LEAST_CLEAR = 10  # with fewer clear differences one win and one loss are added to the labels
 
 
@@ -33,7 +33,7 @@ class CorrectedEstimate(Estimate):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often a judge and a human give the same grade; `kappa` is None where both always give one grade."""
+    """Agreement of a judge and a human on grades; `kappa` is None if both always give the same single grade."""
 
     rate: float
     kappa: float | None
@@ -76,8 +76,8 @@ def ppi(
 
     >>> judge = [1, 0, 0, 1, -1, 0, 0, 1] * 50
     >>> human = [1, 0, 0, 0, -1, 0, 0, 1, 0, 0] * 6
-    >>> found = ppi(judge, human, labelled=range(60))
-    >>> found.labels, found.low < found.estimate < found.high
+    >>> estimate = ppi(judge, human, labelled=range(60))
+    >>> estimate.labels, estimate.low < estimate.estimate < estimate.high
     (60, True)
     """
     data = _checked(judge, human, labelled, groups, weight)
@@ -231,7 +231,7 @@ def _clustered_variance(data: _LabelledDifferences, tuning: float, groups: Seque
     """Variance and degrees of freedom where the cases of a group are dependent: CR2, Bell–McCaffrey.
 
     Each group contributes the sum of its deviations in both means, divided by √(1 − its share of the weight), so that
-    the variance is unbiased under independence; the degrees of freedom are those of the contributions there.
+    the variance is unbiased under independence; the degrees of freedom are those of the contributions under it.
     """
     index, count = group_index(groups, len(data.judge))
     all_cases = _GroupedMean(data.judge, data.weights, index, count)

@@ -1,4 +1,4 @@
-"""What a correct answer costs."""
+"""Cost per correct answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abreast.stats.intervals.units import degrees_of_freedom
 from abreast.stats.numerics.arrays import ROUNDING, Floats, Numbers, exponential, group_index, numbers, share
 from abreast.stats.numerics.student import quantile_t
 
-MODERATE_SKEWNESS = 0.2  # over √n: above it, a t interval misses the truth too often
+MODERATE_SKEWNESS = 0.2  # above this skewness over √n, a t interval misses the truth too often
 HARDLY_VARYING = 0.1  # the standard deviation of costs over their mean
 
 Bounds = tuple[float, float]
@@ -21,7 +21,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class CostPerCorrect:
-    """What a correct answer costs with A and with B, and B's price as a multiple of A's; None if that is undefined."""
+    """Cost per correct answer with A and with B, and B's cost as a multiple of A's; None if that is undefined."""
 
     a: Interval
     b: Interval
@@ -117,7 +117,7 @@ def _suits_t(means: RelativeMeans) -> bool:
 
 
 def _fieller(means: RelativeMeans, level: float) -> Bounds:
-    """Fieller's bounds of a price, as multiples of it; without an upper one if it may be that nothing is correct."""
+    """Fieller's bounds of a price, as multiples of it; the upper one is infinite if the accuracy may be 0."""
     square = quantile_t(0.5 + level / 2, means.degrees) ** 2
     ((cc, ck), (_, kk)) = means.covariance
     # The set of ratios r with a·r² − 2·b·r + c ≤ 0.
@@ -151,7 +151,7 @@ def _norm(distances: Floats, correlation: Floats) -> float:
 
 
 def _distances(means: RelativeMeans, level: float) -> tuple[Floats, Floats]:
-    """How far below and above each mean its own bounds lie, on a log scale."""
+    """Distances of each mean to its own lower and upper bound, on a log scale."""
     t = quantile_t(0.5 + level / 2, means.degrees)
     below = t * means.errors
     above = below.copy()
@@ -193,8 +193,8 @@ class RelativeMeans:
     means: Floats
     covariance: Floats
     naive_errors: Floats  # standard errors if the cases were independent
-    skewness: Floats  # of the group totals; nan for a column without spread
-    degrees: float  # of freedom of the standard errors
+    skewness: Floats  # skewness of the group totals; nan for a column without spread
+    degrees: float  # degrees of freedom of the standard errors
     cases: int
     groups: int
 

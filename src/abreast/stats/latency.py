@@ -20,7 +20,7 @@ ALL_PAIRS = 1500  # up to this many values, all pairwise averages are listed
 
 @dataclass(frozen=True, slots=True)
 class LatencyRatio(Interval):
-    """How many times as long B takes as A on the same case, and what each takes."""
+    """Time of B as a multiple of the time of A on the same case, and the times of each."""
 
     median_a: float = math.nan
     median_b: float = math.nan
@@ -97,7 +97,7 @@ def _averages_outside(n: int, tail: float) -> int:
     pairs = n * (n + 1) // 2
     if n > EXACT_RANKS:
         return math.floor(pairs / 2 + 0.5 + NORMAL.inv_cdf(tail) * math.sqrt(n * (n + 1) * (2 * n + 1) / 24))
-    chances = np.ones(1)  # of each sum of the ranks that have a plus sign
+    chances = np.ones(1)  # chance of each sum of the positive ranks
     for rank in range(1, n + 1):
         longer = np.zeros(len(chances) + rank)
         longer[: len(chances)] += chances / 2

@@ -88,15 +88,15 @@ def futility(
 
 def _chance_of_decision(units: Units, n: int, planned: int, margin: float, alpha: float) -> float:
     """The chance, predicted from the first n cases, that the final interval is above `-margin` or below zero."""
-    rest, mean, sd = planned - n, units.estimate, spread(units, n)
+    remaining, mean, sd = planned - n, units.estimate, spread(units, n)
     z = NORMAL.inv_cdf(1 - alpha / 2)
     if sd < 1e-12:
         if mean or margin:
             return 1.0
-        centre = room = 0.0
+        centre = scaled_margin = 0.0
     else:
-        centre, room = planned * mean / (sd * math.sqrt(planned)), planned * margin / (sd * math.sqrt(planned))
-    error = math.sqrt((rest + rest * rest / n) / planned)
-    above = NORMAL.cdf((centre - (z - room)) / error)
+        centre, scaled_margin = planned * mean / (sd * math.sqrt(planned)), planned * margin / (sd * math.sqrt(planned))
+    error = math.sqrt((remaining + remaining * remaining / n) / planned)
+    above = NORMAL.cdf((centre - (z - scaled_margin)) / error)
     below = NORMAL.cdf((-z - centre) / error)
     return min(1.0, above + below)

@@ -54,7 +54,7 @@ def _matrix(wins: Sequence[Sequence[float]] | Floats) -> Floats:
 
 
 def _refuse_unbounded(counts: Floats) -> None:
-    """From each contender a chain of wins must lead to every other one, else a strength has no bound."""
+    """Require a chain of wins from each contender to every other; without it a strength has no bound."""
     reached = (counts > 0) | np.eye(len(counts), dtype=bool)
     for middle in range(len(counts)):
         reached |= np.outer(reached[:, middle], reached[middle])
@@ -75,7 +75,7 @@ def _fit(counts: Floats) -> Floats:
         weights = games * chances * chances.T
         curvature = np.diag(weights.sum(axis=1)) - weights + 1 / len(counts)  # the last term pins the mean
         step = np.linalg.solve(curvature, gradient)
-        step *= min(1.0, 2 / max(1e-300, float(np.abs(step).max())))  # no leaps past the top
+        step *= min(1.0, 2 / max(1e-300, float(np.abs(step).max())))  # short steps do not overshoot
         logits = logits + step - step.mean()
         if math.isclose(float(np.abs(step).max()), 0.0, abs_tol=1e-12):
             break

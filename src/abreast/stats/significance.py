@@ -1,4 +1,4 @@
-"""P values of "there is no difference", for pairs."""
+"""P values of the hypothesis that pairs do not differ."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def mcnemar(wins: int, losses: int, exact: bool = False) -> PValue:
 
 
 def sign_flip(differences: Numbers, flips: int = FLIPS, seed: int = 0) -> PValue:
-    """The chance of a mean at least this far from zero if every sign could as well be the other.
+    """The chance that random signs give a mean at least this far from zero.
 
     Counts all sign patterns if they are few, else `flips` of them, drawn with a fixed seed.
 
@@ -80,7 +80,7 @@ def _drawn_sums(sizes: Floats, flips: int, seed: int) -> Floats:
 
 
 def holm(ps: Numbers) -> list[float]:
-    """Holm's adjustment: calling those below α decided is wrong about any of them with a probability of at most α.
+    """Holm's adjustment: if those below α are called decided, the chance of any error among them is at most α.
 
     >>> [round(p, 3) for p in holm([0.001, 0.011, 0.02, 0.04, 0.3])]
     [0.005, 0.044, 0.06, 0.08, 0.3]
@@ -92,7 +92,7 @@ def holm(ps: Numbers) -> list[float]:
 
 
 def benjamini_hochberg(ps: Numbers) -> list[float]:
-    """Benjamini and Hochberg's q values: of the results below q, at most about a share of q is wrong.
+    """Benjamini and Hochberg's q values: of the results with a value below q, about a share of q is wrong at most.
 
     >>> [round(p, 4) for p in benjamini_hochberg([0.001, 0.011, 0.02, 0.04, 0.3])]
     [0.005, 0.0275, 0.0333, 0.05, 0.3]

@@ -1,4 +1,4 @@
-"""A column in figures, and columns as the numbers of a picture. Missing values are counted, and otherwise left out."""
+"""Summary statistics and histograms of columns. Missing values are counted, and otherwise left out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def summarise(values: Sequence[Any]) -> Summary:
 
 
 def as_numbers(values: Sequence[Any]) -> Floats | None:
-    """The values as numbers, booleans as 0 and 1; None if a value is not a number."""
+    """Convert the values to numbers, booleans to 0 and 1; None if a value is not a number."""
     if not _all_are(values, int | float):
         return None
     try:

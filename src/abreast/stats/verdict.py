@@ -18,9 +18,9 @@ from abreast.stats.numerics.arrays import UNIT, Floats, Numbers, Scale, integer,
 from abreast.stats.power import POWER, cases_needed, deviates, spread
 from abreast.stats.significance import holm
 
-SEQUENCE_ALPHA = 0.02  # chance of error of the looks on the way, together
-FINAL_ALPHA = 0.03  # and of the final interval, at the planned number of cases
-SEQUENTIAL_CASES = 60  # with fewer planned, the final interval has both and nothing stops early
+SEQUENCE_ALPHA = 0.02  # chance of error of all interim looks together
+FINAL_ALPHA = 0.03  # chance of error of the final interval, at the planned number of cases
+SEQUENTIAL_CASES = 60  # with fewer planned, the final interval gets both, and no run stops early
 EFFECT = 0.1  # the effect for which needed cases are computed, without a margin
 NO_CASE = "no case is compared"
 
@@ -38,10 +38,10 @@ class Verdict:
     ties: int
     reason: str = ""  # why there is no verdict, if not because of the width of the interval
     planned: int = 0  # cases
-    p: float = 1.0  # of the final interval; before the end, of the sequence
+    p: float = 1.0  # p value of the final interval; before the end, of the sequence
     needed: int | None = None  # cases in all (on these cases: repeats) to detect `effect`, if they vary as before
     effect: float = EFFECT
-    population: Population = ALL_CASES  # what the word is about
+    population: Population = ALL_CASES  # the cases that the word is about
     look: Look | None = None
     final: Estimate | None = None
     demoted: Word | None = None  # the verdict that lost pairs could change; `word` is inconclusive then
@@ -144,7 +144,7 @@ def verdict(
     scale: Scale = UNIT,
     repeats: RepeatedScores | None = None,
 ) -> Verdict:
-    """Whether B is better than A, worse, equivalent within the margin, not worse by more than the margin, or unclear.
+    """Decide whether B is better than A, worse, equivalent or not worse within the margin, or whether that is unclear.
 
     `differences` has one difference per case, B − A, averaged over repeats, in the order in which cases were started.
     `planned` is the number of cases decided on beforehand (by default all of these), of which `dropped` cannot be
@@ -340,7 +340,7 @@ def _combine(estimate: float, look: Look, final: Estimate | None, level: float) 
 
 
 def _no_verdict(data: _ComparisonInput, interval: Interval, look: Look, final: Estimate | None) -> str:
-    """Why a comparison is inconclusive, if not because of the width of its interval."""
+    """Explain why a comparison is inconclusive, unless the width of its interval is the reason."""
     values = data.values
     if interval.level == 1 and final is None and data.repeats is not None and data.only_sequence:
         return "an earlier run has already decided about these cases; --fresh begins a new experiment"
@@ -371,7 +371,7 @@ def _needed(data: _ComparisonInput, alpha: float) -> int | None:
     if data.repeats is not None:
         return data.repeats.repeats_needed(data.unit_effect, deviates(POWER, alpha))
     if data.expected < units_needed(data.comparisons) and data.groups is None:
-        return None  # too few cases to know how others vary
+        return None  # too few cases to estimate how others vary
     return needed_in_all(data.values, data.groups, data.weight, data.unit_effect, alpha)
 
 
@@ -393,7 +393,7 @@ def needed_in_all(
     effect: float = EFFECT,
     alpha: float = FINAL_ALPHA,
 ) -> int | None:
-    """Cases to detect the effect and to have enough that differ; None if these cases cannot tell."""
+    """Cases to detect the effect and to have enough that differ; None if these cases do not allow an estimate."""
     units, informative = units_of(values, groups, weight), int(np.count_nonzero(values))
     if not informative or len(units) < 2:
         return None

@@ -50,12 +50,12 @@ class Gate:
     """One requirement. The run fails if the condition holds."""
 
     text: str
-    measure: str = ""  # empty: the verdict itself
-    variant: str | None = None  # None: all variants but the baseline, or the only one
+    measure: str = ""  # empty for the verdict itself
+    variant: str | None = None  # None for all variants but the baseline, or for the only one
     sign: str = "<"
     bound: float = 0.0
-    relative: bool = False  # to the baseline
-    passes_inconclusive: bool = field(default=False, repr=False)  # `--on-inconclusive pass`
+    relative: bool = False  # whether it is about the change against the baseline
+    passes_inconclusive: bool = field(default=False, repr=False)  # with `--on-inconclusive pass`
 
 
 def requirements(texts: Sequence[str], on_inconclusive: str | None = None) -> list[Gate]:
@@ -158,7 +158,7 @@ def _unmet(
 
 
 def _unmet_measure(gate: Gate, sides: Mapping[str, VariantSummary], name: str, baseline: str) -> str:
-    """Why a measure does not meet a requirement; empty if it does."""
+    """Explain why a measure does not meet a requirement; empty if it does."""
     if gate.relative and name == baseline:
         return _undecided(gate, f"nothing to compare {name} with")
     values = {side: _value(gate, sides[side]) for side in ((baseline, name) if gate.relative else (name,))}
@@ -181,13 +181,13 @@ def _undecided(gate: Gate, reason: str) -> str:
 
 
 def _unknown(gate: Gate, summary: VariantSummary, name: str) -> str:
-    """Why a measure has no value. Reused answers have no latency or cost of their own."""
+    """Explain why a measure has no value. Reused answers have no latency or cost of their own."""
     reused = " (all its answers are reused)" if summary.reused and summary.reused == summary.trials else ""
     return f"{gate.measure} of {name} is unknown{reused}"
 
 
 def _unmet_verdict(gate: Gate, item: Comparison) -> str:
-    """Why a verdict does not meet a requirement; empty if it does."""
+    """Explain why a verdict does not meet a requirement; empty if it does."""
     word = item.verdict.word
     if word == "no comparison":
         return _undecided(gate, f"no comparison of {item.variant} with {item.baseline}: {item.verdict.reason}")

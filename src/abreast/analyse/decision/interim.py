@@ -14,7 +14,7 @@ RUNNING = "running"
 
 
 def why_no_verdict_yet(analysis: Analysis) -> str:
-    """Why nothing is claimed before the run ends; empty if the verdict is valid at every look, or the run has ended.
+    """Explain why there is no verdict yet; empty if it is valid at every look, or the run has ended.
 
     Until the plan is complete, a verdict rests on the confidence sequence alone.
     """

@@ -1,7 +1,7 @@
-"""Early stopping: whether a run is decided, by the same rule as the report.
+"""Early stopping: decide by the same rule as the report whether a run may stop.
 
 Cases count in the order in which they were started, up to the first incomplete one. Trials finish in another order,
-slow failures last: counted as they finish, they would flatter a variant.
+slow failures last, and counting them as they finish would flatter a variant.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class UntilDecided:
         self._decides = bool(others) and (self._planned >= SEQUENTIAL_CASES or self._rule.only_sequence)
 
     def observe(self, position: int, value: float | None, skipped: bool = False) -> Decision | None:
-        """Take in the final score of a trial: 0 for the variant's own failure, None if the outcome is lost."""
+        """Process the final score of a trial: 0 for the variant's own failure, None if the outcome is lost."""
         if self._scores[position] != _UNKNOWN or not self._decides:
             return self.decision
         usable = value if value is not None and 0 <= value <= 1 else _LOST
@@ -74,7 +74,7 @@ class UntilDecided:
         return self.decision
 
     def _advance(self) -> None:
-        """Take in the cases that are complete without a gap, until the run is decided."""
+        """Process the cases that are complete without a gap, until the run is decided."""
         while self.decision is None and self._complete < self._planned and not self._missing[self._complete]:
             case = self._plan.case(self._complete * self._plan.repeats)
             first, self._complete = case * self._per_case, self._complete + 1
@@ -155,7 +155,7 @@ class _RunningComparison:
         return self.futility.stop
 
     def add(self, scores: Sequence[float], base: int, group: int | None) -> bool:
-        """Take in one more case; return whether a look was due."""
+        """Add one more case; return whether a look was due."""
         step = self._comparisons + 1
         pairs = [
             pair for pair in zip(scores[base::step], scores[self._index :: step], strict=True) if _SKIPPED not in pair

@@ -12,20 +12,20 @@ from abreast.stats.calibration import case_weights
 from abreast.stats.intervals.population import ALL_CASES, THESE_CASES
 from abreast.stats.verdict import SEQUENTIAL_CASES
 
-DRAWN = 0.05  # chance of error of a sequence that is drawn but not used, if too few cases are planned
+DRAWN = 0.05  # chance of error of a sequence that is only displayed, because too few cases are planned
 
 Question = tuple[int, int]  # the indexes of baseline and variant
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRule:
-    """How differences become a verdict; fixed before the run."""
+    """The rule by which differences become a verdict; fixed before the run."""
 
     margin: float = 0.0
     weight: stats.Weight = "case"
     largest: int = 1  # cases in the largest group of the plan
     only_sequence: bool = False  # an earlier run has used up the final interval's chance of error
-    population: stats.Population = ALL_CASES  # what the verdict is about
+    population: stats.Population = ALL_CASES  # the cases that the verdict is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Decided:
 
     verdict: stats.Verdict
     looks: tuple[stats.Look, ...]  # empty without interim looks
-    scores: tuple[float, float] | None  # of baseline and variant, on the compared cases
-    bounds: tuple[float, float] | None  # of the difference, with the lost pairs at their worst and at their best
+    scores: tuple[float, float] | None  # mean scores of baseline and variant on the compared cases
+    bounds: tuple[float, float] | None  # the difference with lost pairs counted at their worst and at their best
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ CENSORED = {
 }
 CHANCE = 0.05
 
-Errors = Mapping[tuple[str, str], int]  # by kind and blame
+Errors = Mapping[tuple[str, str], int]  # count by kind and blame
 
 
 @dataclass(frozen=True, slots=True)

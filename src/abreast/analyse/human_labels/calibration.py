@@ -24,26 +24,26 @@ from abreast.stats.calibration import LEAST_GROUPS, LEAST_LABELS, case_weights, 
 from abreast.stats.verdict import word_of
 from abreast.text import many
 
-CONFIDENCE = 0.95  # of all comparisons by one score together
-MOST_GRADES = 21  # of a scale in whole numbers; finer ones are compared in tenths
+CONFIDENCE = 0.95  # confidence of all comparisons by one score together
+MOST_GRADES = 21  # most grades of a scale in whole numbers; finer scales are compared in tenths
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How human labels support or correct a comparison by a judge."""
+    """The support or correction of a judged comparison by human labels."""
 
     run: str
     labels: int  # cases that are labelled on both sides
     skipped: int  # sampled cases that the labeller declined to label
     sample: int  # sampled cases
-    enlarged: bool = False  # the sample was enlarged after it had been drawn
+    enlarged: bool = False  # whether the sample was enlarged later
     estimate: CorrectedEstimate | None = None  # None: the verdict is not corrected, and `reason` says why
     reason: str = ""
-    is_final: bool = False  # no further labels would change the reason
-    scores: tuple[float, float] | None = None  # corrected, of baseline and variant; their difference is the estimate
+    is_final: bool = False  # whether no further labels would change the reason
+    scores: tuple[float, float] | None = None  # corrected, of baseline and variant; they differ by the estimate
     agreement: Agreement | None = None
     by_side: tuple[Agreement, Agreement] | None = None
-    needed: int | None = None  # labels that would decide; None if labels alone cannot
+    needed: int | None = None  # number of labels that would decide; None if labels alone cannot
 
     @property
     def pending(self) -> int:
@@ -119,7 +119,7 @@ class _Calibrator:
         if self._labels is None or not len(pairs.cases):
             return Calibration(self._rows.meta["run"], 0, 0, 0)
         sides = [_LabelledSide(self._rows, variant, self._score, self._labels) for variant in question]
-        compared = ~np.isnan(sides[0].judge) & ~np.isnan(sides[1].judge)  # repeats that enter the judge's difference
+        compared = ~np.isnan(sides[0].judge) & ~np.isnan(sides[1].judge)  # repeats that count in the judge's difference
         labelled = _complete(compared, *(~np.isnan(side.human) for side in sides))[pairs.cases]
         answered = _complete(compared, *(side.is_answered for side in sides))[pairs.cases]
         sampled = self._sampled[pairs.cases]
@@ -143,7 +143,7 @@ class _Calibrator:
         return self._estimated(counts, pairs, cases, sides, compared, margin)
 
     def _why_not(self, counts: Calibration, pairs: Pairs, cases: Ints) -> str:
-        """Why labels cannot correct the verdict yet; empty if they can."""
+        """Explain why labels cannot correct the verdict yet; empty if they can."""
         if counts.labels < LEAST_LABELS:
             missing = LEAST_LABELS - counts.labels
             labelled = f"{many(counts.labels, 'case')} {'is' if counts.labels == 1 else 'are'} labelled"

@@ -19,7 +19,7 @@ from abreast.scorers.judge import Judge
 from abreast.text import moment, storable
 
 SAMPLED = "labels"  # the event that records a sample
-SKIPPED = "skipped"  # begins the explanation of a label that the labeller declined to give
+SKIPPED = "skipped"  # start of the explanation if the labeller skipped the answer
 NOT_BLIND = " (not blind)"  # marks a label whose author saw the name of the variant
 _EXPLANATION = re.compile(
     r"(?P<words>[^,]*), by (?P<by>.*?) at (?P<at>\d{4}-\d\d-\d\dT[\d:]+Z)(?:, sample seed -?\d+)?(?:: (?P<note>.*))?",
@@ -37,7 +37,7 @@ def label_column(metric: str) -> str:
 
 
 class LabelAuthor(NamedTuple):
-    """What the explanation of a label says: the label in words, who gave it and when, and a note."""
+    """The content of a label's explanation: the label in words, its author and time, and a note."""
 
     words: str
     by: str = ""
@@ -51,7 +51,7 @@ class LabelAuthor(NamedTuple):
 
 
 def label_explanation(words: str, by: str, note: str = "", *, seed: int | None = None, is_blind: bool = True) -> str:
-    """The explanation of a label given now; `seed` is that of the sample to which the answer belongs."""
+    """Write the explanation of a new label; `seed` is that of the sample to which the answer belongs."""
     sample = "" if seed is None else f", sample seed {seed}"
     how = "" if is_blind else NOT_BLIND
     return redact(storable(f"{words}{how}, by {by} at {moment(time.time())}{sample}{f': {note}' if note else ''}"))

@@ -28,7 +28,7 @@ _RESCORE = "fix the scorer, then run `abreast rescore`"
 
 
 def scores_that_say_nothing(evidence: Evidence) -> Iterator[ResultFinding]:
-    """Score columns without a value, the same everywhere, or outside of [0, 1]."""
+    """Find score columns without a value, with one value everywhere, or with values outside [0, 1]."""
     queries, run_id, primary = evidence.queries, evidence.run_id, evidence.primary
     ok = sum(arm["ok"] for arm in evidence.arms)
     has_own_failures = sum(arm["outcomes"] for arm in evidence.arms) > ok

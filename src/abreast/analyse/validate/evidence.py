@@ -16,7 +16,7 @@ from abreast.store.runs.provenance import ImportRecord
 
 Level = Literal["serious", "note"]
 
-LISTED = 5  # ids listed in a finding
+LISTED = 5  # most ids listed in a finding
 FEWEST = 10  # fewer cases may all be alike by chance
 FEWEST_ALIKE = 5  # fewer of a kind may be chance
 MANY = 0.05  # share of the cases that visibly affects a verdict
@@ -24,7 +24,7 @@ MANY = 0.05  # share of the cases that visibly affects a verdict
 
 @dataclass(frozen=True, slots=True)
 class ResultFinding:
-    """One thing to explain. It concerns `count` cases, trials, rows or variants; `ids` are the first of them."""
+    """A finding to explain. It concerns `count` cases, trials, rows or variants; `ids` are the first of them."""
 
     check: str
     level: Level
@@ -97,7 +97,7 @@ class Evidence:
 
     @property
     def resume(self) -> str:
-        """How to run what is missing, without a period."""
+        """Suggest how to run missing trials, without a period."""
         record = ImportRecord.read(json.loads(self.run["provenance"]))
         return f"run `{self.command('resume')}`" if record is None else record.rerun
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
-SURPRISE = 2.99  # ln 20: by chance one run in twenty at most
+SURPRISE = 2.99  # ln 20: by chance, at most one run in twenty exceeds it
 FEWEST_GAINED = 5
 SHARE_GAINED = 0.2
 FEW = 1 / 3  # of the cases; if more prompts contain their answer, finding it there is the task

@@ -22,9 +22,9 @@ from abreast.analyse.validate.evidence import (
 )
 from abreast.text import many
 
-SAMPLE = 200  # answers of each variant, compared before all of them are
+SAMPLE = 200  # answers of each variant that are compared first
 SHORT_ANSWER = 40  # characters; two variants that are right may give the same short answer
-OFTEN = 0.2  # of a variant's outcomes
+OFTEN = 0.2  # share of a variant's outcomes
 
 
 def _sampled_answers(evidence: Evidence) -> dict[int, dict[int, str]]:

@@ -19,7 +19,7 @@ from abreast.analyse.validate.evidence import (
 )
 from abreast.text import many
 
-CLOCK_S = 60.0  # clocks of several machines may differ by this
+CLOCK_S = 60.0  # clocks of several machines may differ by this much
 PAUSE_S = 600.0
 _SET_CLOCK = "ignore the latencies of this run (a clock was set or a machine slept); the scores are not affected"
 _FRESH = "use --fresh if the target changes with time, such as a hosted model"
@@ -83,7 +83,7 @@ def order(evidence: Evidence) -> Iterator[ResultFinding]:
         message = f"some variants reuse more answers from earlier runs than others: {counts}"
         names = [name for name, share in shares.items() if share > min(shares.values())]
         yield of_variants("order", "note", message, _FRESH, names)
-    begun = [arm for arm in arms if arm["begun"] is not None]  # a log of another tool may not say it
+    begun = [arm for arm in arms if arm["begun"] is not None]  # logs of other tools may not record it
     timed = [arm for arm in begun if arm["trials"] - arm["reused"] >= FEWEST_ALIKE]
     consecutive = [
         (first["name"], second["name"])

@@ -71,7 +71,7 @@ def one_answer(tracked: TrackedCalls) -> Iterator[ResultFinding]:
 
 
 def incomplete_columns(tracked: TrackedCalls) -> Iterator[ResultFinding]:
-    """Columns that some rows of one tracker have and others lack, errors aside."""
+    """Find columns that some rows of one tracker have and others lack, apart from errors."""
     trackers, errors = tracked.column("track_id"), tracked.column("error")
     for name, values in tracked.own().items():
         having = {trackers[at] for at, value in enumerate(values) if value is not None}

@@ -62,7 +62,7 @@ def exchanges(evidence: Evidence) -> Iterator[ResultFinding]:
 
 
 def _same_tools(evidence: Evidence, exchanges: Iterable[Exchange]) -> str:
-    """How to measure one thing alone."""
+    """Suggest how to measure one of the differences alone."""
     if not any(item.servers for item in exchanges):
         return "add a variant that differs in one tool only to measure that tool"
     if evidence.spec.get("suite") == "code-search":
@@ -154,10 +154,16 @@ class Exchange:
 
 
 def exchange(variant: ExaminedVariant, baseline: ExaminedVariant) -> Exchange:
-    mine, theirs = _servers(variant.params), _servers(baseline.params)
-    others = tuple(f"{name} (declared otherwise)" for name in mine if name in theirs and mine[name] != theirs[name])
-    tools, other = _side(variant, baseline), _side(baseline, variant)
-    return Exchange((*_only(mine, theirs), *others), _only(tools, other), _only(theirs, mine), _only(other, tools))
+    servers, baseline_servers = _servers(variant.params), _servers(baseline.params)
+    shared = [name for name in servers if name in baseline_servers]
+    changed = [f"{name} (declared otherwise)" for name in shared if servers[name] != baseline_servers[name]]
+    tools, baseline_tools = _side(variant, baseline), _side(baseline, variant)
+    return Exchange(
+        (*_only(servers, baseline_servers), *changed),
+        _only(tools, baseline_tools),
+        _only(baseline_servers, servers),
+        _only(baseline_tools, tools),
+    )
 
 
 def _only(these: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
@@ -167,13 +173,13 @@ def _only(these: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 
 def _side(variant: ExaminedVariant, other: ExaminedVariant) -> list[str]:
     """The built-in tools by name; those that the other has too by their permission, such as `Bash(rg:*)`."""
-    mine, theirs = _tools(variant), _tools(other)
-    if mine is None and theirs is None:
+    tools, other_tools = _tools(variant), _tools(other)
+    if tools is None and other_tools is None:
         return _allowed(variant)
-    if mine is None or theirs is None:  # the default tools are unknown
-        return ["the default tools"] if mine is None else [f"only {listed_with_and(mine)}"] if mine else []
-    both = set(mine) & set(theirs)
-    return [*(name for name in mine if name not in both), *(text for text in _allowed(variant) if _name(text) in both)]
+    if tools is None or other_tools is None:  # the default tools are unknown
+        return ["the default tools"] if tools is None else [f"only {listed_with_and(tools)}"] if tools else []
+    both = set(tools) & set(other_tools)
+    return [*(name for name in tools if name not in both), *(text for text in _allowed(variant) if _name(text) in both)]
 
 
 def _tools(variant: ExaminedVariant) -> list[str] | None:

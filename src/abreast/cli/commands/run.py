@@ -63,7 +63,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--min-cases", metavar="N", type=int, help="cases to compare before an early decision (default: 30)")
     add("--debug", metavar="N", type=int, help="the first N cases (default: 10), in a run marked as debug")
     add("--fresh", action="store_true", help="execute everything again; reuse nothing")
-    add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report notes it")
+    add("--retry-failed", action="store_true", help="execute the variants' own failures again; the report says so")
     add("--allow-failing", action="store_true", help="continue although a variant fails in nearly every trial")
     add("--budget", metavar="USD", type=float, help="dollars this run may spend, instead of the spec's budget_usd")
     add("--quota", metavar="Q", help="calls the account may make in a time, such as 200/5h, or a plan: max-5x, max-20x")
@@ -122,7 +122,7 @@ def check(args: argparse.Namespace) -> None:
             numbers = asdict(prepared.estimate)
             rows = [asdict(finding) for finding in prepared.findings]
             for row in rows:
-                del row["aside"]  # matters to `run` only
+                del row["is_check_only"]  # only `run` uses it
             listings.show_json([{**row, **(numbers if row["check"] == "estimate" else {})} for row in rows])
         else:
             print_all_findings(prepared, args.verbose)
@@ -200,7 +200,7 @@ _SAME_NAME = (
 
 
 def options_of(args: argparse.Namespace, started: Options | None = None) -> Options:
-    """The options on the command line, on top of those the run was started with."""
+    """Return the options of the command line, added to those of the start of the run."""
     from abreast.experiment.options import Options
     from abreast.spec.case_columns import parse_assignments
 

@@ -21,7 +21,7 @@ from abreast.text import many
 
 MOST_NAMES = 5_000  # names searched for a similar one
 
-Runs = dict[str, dict[str, Any]]  # by name
+Runs = dict[str, dict[str, Any]]  # rows of `runs` by name
 Tracked = dict[str, dict[str, int]]  # rows by table, by track_id
 
 

@@ -1,7 +1,7 @@
 """Rate limits that a provider announces in the headers of its answers: wait while nothing remains.
 
-An announcement includes what the provider had received by then; requests started after that one have to be subtracted.
-So the announcement of the request that started last counts.
+An announcement covers the requests that the provider had received by then; later ones have to be subtracted. So the
+announcement of the request that started last counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def build(context: LimitContext) -> Iterator[Limit]:
 
 @dataclass(slots=True)
 class RemainingRate:
-    """A rate as last announced: the remaining amount, and how much had been started by then."""
+    """A rate as last announced: the remaining amount, and the amount started by then."""
 
-    limit: float | None  # or the highest remaining amount so far, if only that is announced
+    limit: float | None  # if not announced, the highest remaining amount so far
     remaining: float
     started: float
     reset_at: float = math.inf  # when the full amount is available again, if announced
@@ -49,14 +49,14 @@ class RemainingRate:
 
 @dataclass(slots=True)
 class TargetRates:
-    """What was started at a target, and the rates that its provider announced."""
+    """Requests and tokens started at a target, and the rates that its provider announced."""
 
     name: str
     started: int = 0  # requests so far
-    tokens: float = 0.0  # expected of those started since tokens were first announced
-    blind: int = 0  # requests started before that
+    tokens: float = 0.0  # expected use of the requests started since tokens were first announced
+    blind: int = 0  # requests started before tokens were first announced
     announcer: int = 0  # number of the request whose announcement counts
-    in_flight: dict[int, tuple[int, float]] = field(default_factory=dict)  # by position: its number, tokens up to it
+    in_flight: dict[int, tuple[int, float]] = field(default_factory=dict)  # request number and tokens by position
     request_rate: RemainingRate | None = None
     token_rate: RemainingRate | None = None
     has_announced: bool = False
@@ -67,7 +67,7 @@ class Announced(Limit):
     """Pauses starts at a target whose provider announces that its rate is used up."""
 
     def __init__(self, targets: Sequence[str], expected: Callable[[Job], float], emit: Callable[..., Any]) -> None:
-        """`targets` are those of the variants; `expected` is how many tokens a job will take."""
+        """`targets` are those of the variants; `expected` estimates the tokens of a job."""
         rates = {name: TargetRates(name) for name in targets}
         self._of_variant = [rates[name] for name in targets]
         self._expected, self._emit = expected, emit

@@ -25,7 +25,7 @@ Stage = Literal["running", "at rest", "stopped"]
 
 
 class Limit:
-    """Override the methods that matter: none is required, and those left as they are cost nothing.
+    """Override the methods that matter: none is required, and unchanged ones cost nothing.
 
     The scheduler calls `wait` for the first job in each lane, then `take`, `settle` and `release` for every attempt.
     `conclude`, `blame`, `store` and `leave_out` are called for trials, never for judges and warm-ups.
@@ -42,7 +42,7 @@ class Limit:
 
     @property
     def key(self) -> object:
-        """What identifies it among the limits of a run, whatever its settings."""
+        """The key that identifies it among the limits of a run, whatever its settings."""
         return type(self), None if self.variants is None else frozenset(self.variants)
 
     def change(self, new: Self) -> None:
@@ -90,7 +90,7 @@ class Limit:
         return None
 
     async def watch(self, wake: Callable[[], None]) -> None:
-        """Watch what this limit depends on while trials run; `wake` makes the scheduler call `wait` again."""
+        """Watch the conditions of this limit while trials run; `wake` makes the scheduler call `wait` again."""
 
     def close(self) -> None:
         """The run is over."""
@@ -110,17 +110,17 @@ class LimitContext:
     """The settings and the execution that limits are built from."""
 
     limits: Limits
-    targets: Sequence[Target]  # of the variants, then of the judges
+    targets: Sequence[Target]  # targets of the variants, then of the judges
     judges: int = 0  # number of targets that belong to judges
     plan: Plan | None = None
     emit: Callable[..., Any]  # report an event, by kind and details
     stop: Callable[[str, str, str], None]  # end the run: kind, message, fix
     estimates: Estimates
     waits_for_quota: bool = True
-    ledger: Callable[[], Ledger]  # of the accounts with a quota
-    own_failures: Sequence[tuple[int, str]] | None = None  # of variants before this execution, as position and kind
+    ledger: Callable[[], Ledger]  # ledger of the calls of accounts with a quota
+    own_failures: Sequence[tuple[int, str]] | None = None  # from earlier executions, as position and kind
     answered: frozenset[int] = frozenset()  # variants that answered in this run, before this execution
-    capacity: int | None = None  # of the engine
+    capacity: int | None = None  # most jobs that the engine executes at the same time
 
     @property
     def trials(self) -> range:
@@ -140,5 +140,5 @@ class LimitContext:
         return Concurrency(self.limits, self.targets[: len(self.trials)])
 
     def pool(self, target: Target) -> str:
-        """Name of what shares a rate and fails together: an address with its model, or the whole target."""
+        """Name of the service that shares one rate and fails as one: an address with its model, or the whole target."""
         return target.pool or target.name

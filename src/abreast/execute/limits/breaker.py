@@ -3,9 +3,9 @@
 It counts attempts that failed because of infrastructure since the service last answered. A service is down after
 `limits.breaker` times as many as were in flight. If it has never answered, the run stops at once. If it has, this is an
 outage: the breaker sends one probe at a time until one is answered or two minutes are over. Refusals (HTTP 429 and 529)
-never stop a run at once: the service is up and asks for patience.
+never stop a run at once: the service is up, but busy.
 
-An outage uses up no retries. Nor is a trial given up while a service that has answered before has answered nothing
+An outage uses up no retries. Nor is a trial given up while a service that answered earlier has given no answer
 since the trial first failed.
 """
 
@@ -21,22 +21,22 @@ from abreast.execute.job import Job
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit, LimitContext, Stage
 from abreast.model import Blame, Failure, Outcome
 
-PATIENCE_S = 120.0  # with a service that has answered before
+PATIENCE_S = 120.0  # longest outage of a service that has answered before
 FIRST_PROBE_S, LONGEST_PROBE_S = 1.0, 10.0  # between two probes; doubles from one to the next
 OTHERS_FIRST_S = 1.0  # delay of a trial that failed as a probe, so that the next probe is another trial
 LONGEST_MESSAGE = 300  # characters
 REFUSAL = "rate_limit"
-FEWEST_REFUSALS = 10  # until a service that refuses counts as down: some providers refuse a share of all requests
+FEWEST_REFUSALS = 10  # refusals before a service counts as down: some providers refuse a share of all requests
 
 
 @dataclass(slots=True)
 class Outage:
-    """A service that answered before and does not now."""
+    """An outage of a service that answered earlier."""
 
     gives_up_at: float
     next_probe_at: float
     interval_s: float = FIRST_PROBE_S
-    probe: Job | None = None  # in flight
+    probe: Job | None = None  # the probe in flight
 
     def wait(self, now: float) -> float:
         return UNTIL_AN_EVENT if self.probe is not None else max(0.0, self.next_probe_at - now)
@@ -52,16 +52,16 @@ class Outage:
 class Service:
     """Whether a service has answered, and the failures since its last answer."""
 
-    name: str  # of its target
+    name: str  # name of its target
     factor: int  # limits.breaker
-    has_answered: bool = False  # in this execution
-    answered_before: bool = False  # in an earlier execution of this run
+    has_answered: bool = False  # whether it answered in this execution
+    answered_before: bool = False  # whether it answered in an earlier execution of this run
     in_flight: set[Job] = field(default_factory=set)
     peak: int = 0  # most in flight
     failures: Counter[Job] = field(default_factory=Counter)  # failed attempts
-    attempts: int = 0  # that failed in total; once it has answered, at most `factor` per job
-    since: float = 0.0  # when the first of them failed
-    earlier: set[Job] = field(default_factory=set)  # in flight since before that
+    attempts: int = 0  # failed attempts in total; once it has answered, at most `factor` per job
+    since: float = 0.0  # when the first of these attempts failed
+    earlier: set[Job] = field(default_factory=set)  # in flight since before `since`
     leftover: set[Job] = field(default_factory=set)  # in flight since before it answered again
     last: Failure | None = None
     is_typed: bool = False  # at least one failure is certainly not the variant's fault
@@ -92,7 +92,7 @@ class Service:
         if not self.failures:
             self.since, self.earlier = now, set(self.in_flight)
         self.failures[job] += 1
-        self.attempts += not self.has_answered or self.failures[job] <= self.factor  # one trial alone is no outage
+        self.attempts += not self.has_answered or self.failures[job] <= self.factor  # one trial is not enough
         self.last = failure
         self.is_typed = self.is_typed or not failure.presumed
 
@@ -176,13 +176,13 @@ class Breaker(Limit):
             service.outage.probe = None
         failure = outcome.failure
         if outcome.status not in ("ok", "error") or not service.factor:
-            return  # says nothing about the service
+            return  # irrelevant to the state of the service
         if outcome.status == "ok" or failure is None or shows_service_is_up(failure):
             service.has_answered = True
             if service.refuses or not is_earlier:
                 self._close(service, now)
         elif failure.blame == "variant" and service.has_answered and service.outage is None:
-            return  # too slow this time
+            return  # too slow in this attempt
         elif is_leftover:
             job.excused += 1
         elif not job.is_warmup:
@@ -207,7 +207,7 @@ class Breaker(Limit):
             job.excused += 1
 
     def _deserves_retry(self, service: Service, job: Job, now: float) -> bool:
-        """Whether a trial goes on although its retries are used up: its service has answered nothing meanwhile."""
+        """Whether a trial goes on without retries left, because its service has given no answer in the meantime."""
         return (
             service.has_answered
             and service.is_conclusive

@@ -1,4 +1,4 @@
-"""Budgets by reservation: spending plus the expected cost of what is in flight never exceeds the cap."""
+"""Budgets by reservation: spending plus the expected cost of jobs in flight never exceeds the cap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many trials may be in flight: in total, per variant, per block, and per target.
+"""The most trials in flight: in total, per variant, per block, and per target.
 
 A trial counts as in flight until its row is safe, so that a kill never loses more than may be in flight.
 """

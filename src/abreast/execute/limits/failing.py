@@ -1,4 +1,4 @@
-"""Stop the run when nearly every trial of a variant fails by its own fault: the rest would be wasted."""
+"""Stop the run when nearly every trial of a variant fails by its own fault: further trials would be wasted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Failure, Outcome
 from abreast.plan.plan import Plan
 
-FIRST_TRIALS = 10  # stop if all of them fail,
-MANY_TRIALS, SHARE_PERCENT = 20, 95  # or nearly all of more
+FIRST_TRIALS = 10  # stop if all of these fail,
+MANY_TRIALS, SHARE_PERCENT = 20, 95  # or this share of more trials
 LONGEST_MESSAGE = 500  # characters
 
 
@@ -36,7 +36,7 @@ class VariantTally:
     failures: Counter[str] = field(default_factory=Counter)
 
     def is_broken(self, kind: str) -> bool:
-        """Whether nearly all trials failed in this way.
+        """Whether nearly all trials failed with this kind of error.
 
         >>> [VariantTally("b", trials, Counter(crash=trials)).is_broken("crash") for trials in (9, 10)]
         [False, True]

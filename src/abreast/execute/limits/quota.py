@@ -11,7 +11,7 @@ from abreast.spec.schema import quota_window
 from abreast.store.base import NoConnection
 from abreast.store.user_state.quota_ledger import Ledger
 
-RETRY_S = 1.0  # after the server of a shared ledger could not be reached
+RETRY_S = 1.0  # pause after the server of a shared ledger could not be reached
 
 
 def build(context: LimitContext) -> Iterator[Limit]:

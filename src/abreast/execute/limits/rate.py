@@ -12,7 +12,7 @@ from abreast.execute.limits.base import Limit, LimitContext
 from abreast.model import Outcome
 
 BURST_S = 1.0  # seconds' worth of requests that may start together
-JITTER = 0.01  # of a window: later requests may arrive with less delay than earlier ones
+JITTER = 0.01  # share of a window: later requests may arrive with less delay than earlier ones
 
 
 def build(context: LimitContext) -> Iterator[Limit]:
@@ -20,14 +20,14 @@ def build(context: LimitContext) -> Iterator[Limit]:
         own = context.limits.of(name)
         for most, period in ((own.requests_per_second, 1.0), (own.requests_per_minute, 60.0)):
             if most is not None:
-                # a rate below one per period is one in a longer period
+                # a rate below one per period means one in a longer period
                 yield RequestRate(max(1, int(most)), period * max(1.0, 1.0 / most), variants)
         if own.tokens_per_minute is not None:
             yield TokenRate(own.tokens_per_minute, 60.0, variants, context.estimates.tokens)
 
 
 class RequestRate(Limit):
-    """At most `most` requests in any window of `period_s`, spread evenly but for a short burst.
+    """At most `most` requests in any window of `period_s`, spread evenly except for a short burst.
 
     A token bucket alone would let a burst through after a full window; the log of the window does not.
     """

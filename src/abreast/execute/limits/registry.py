@@ -26,7 +26,7 @@ FACTORIES: list[Callable[[LimitContext], Iterable[Limit]]] = [
     breaker.build,
     failing.build,
 ]
-"""Functions that make the limits which the settings of a spec ask for: none, one, or one for each target."""
+"""Functions that make the limits which the settings of a spec request: none, one, or one for each target."""
 
 
 class ActiveLimits:

@@ -25,8 +25,8 @@ class VariantTurns(Limit):
         self.variants = range(len(plan.variants))
         cases, variants = len(plan.cases), len(plan.variants)
         self._missing = (~plan.done).reshape(cases, plan.repeats, variants).sum(axis=1)
-        self._case = -1  # its index in the order of starts
-        self._order: list[int] = []  # its variants that may have trials left, the current one first
+        self._case = -1  # current case, as index in the order of starts
+        self._order: list[int] = []  # variants of this case that may have trials left, the current one first
         self._advance()
 
     def wait(self, job: Job, now: float) -> float:

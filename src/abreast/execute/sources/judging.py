@@ -29,9 +29,9 @@ from abreast.store.queries.judgements import JudgeQuestion
 from abreast.store.rows import Paid, Row, cost_of, judgement_row, score_rows
 from abreast.targets import Target
 
-AT_ONCE = 50  # answers turned into questions before other sources have their turn
-AHEAD = 32  # questions to each judge that wait for their start, in addition to the number in flight
-RETRY_S = 1.0  # after the server of the store could not be reached
+AT_ONCE = 50  # most answers turned into questions before other sources have their turn
+AHEAD = 32  # most questions to each judge that wait for their start
+RETRY_S = 1.0  # pause after the server of the store could not be reached
 FIRST_POSITION = -1_000_000  # positions of jobs are unique, and below those of trials and warm-ups
 UNFINISHED = ""  # the version of a score that a resume tries again
 FINAL_KINDS = ("refused", "too_long", "too_big", "no_answer")  # the judge would fail in the same way again
@@ -46,7 +46,7 @@ class Panel:
     variants: int
     baseline: int
     only_own_run: bool = False  # reuse nothing from other runs
-    retries_unusable: bool = False  # ask again where a reply could not be used
+    retries_unusable: bool = False  # ask again if a reply was unusable
 
     def gives(self, score: str) -> bool:
         return any(score in judge.columns for judge in self.judges)
@@ -78,8 +78,8 @@ class PendingAnswer:
 
     judge: int
     position: int
-    stored_before: bool  # by an earlier execution
-    missing: int = 0  # replies
+    stored_before: bool  # whether an earlier execution stored it
+    missing: int = 0  # number of replies that it waits for
     readings: dict[str, Judgement] = field(default_factory=dict)
 
 
@@ -92,12 +92,12 @@ class JudgeCall:
     key: str
     prompt: str
     pending: list[PendingAnswer]
-    paid: Paid  # for attempts before the last one, in this execution and in earlier ones
-    readings: dict[int, Judgement] = field(default_factory=dict)  # by judge: two may ask the same question
-    written: int = 0  # pending answers that have a row
+    paid: Paid  # cost of attempts before the last one, in this execution and in earlier ones
+    readings: dict[int, Judgement] = field(default_factory=dict)  # by judge, because two may ask the same question
+    written: int = 0  # number of pending answers that have a row
 
 
-def _given(trial: JudgedTrial) -> JudgedAnswer:
+def _judged_answer(trial: JudgedTrial) -> JudgedAnswer:
     return JudgedAnswer(trial.answer or "", trial.change or "")
 
 
@@ -118,23 +118,23 @@ class Judging(Source):
         state: RunState,
         early_stopping: EarlyStopping | None = None,
     ) -> None:
-        """The judges' targets follow those of the variants, from `first_variant`. `early_stopping` gets the score that
-        decides, if a judge gives it."""
+        """The judges' targets follow those of the variants, from `first_variant`. `early_stopping` receives the
+        deciding score, if it comes from a judge."""
         super().__init__(Lanes(range(first_variant, first_variant + len(panel.judges)), limits))
         self._first_variant = first_variant
         self._panel, self._store, self._lease, self._listener = panel, store, writer.lease, listener
         self._writer, self._state, self._early_stopping = writer, state, early_stopping
-        self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # positions, stored before?
+        self._waiting: list[deque[tuple[int, bool]]] = [deque() for _ in panel.judges]  # position, stored before?
         self._ready: list[deque[JudgeCall]] = [deque() for _ in panel.judges]
-        self._by_key: dict[str, JudgeCall] = {}  # until the reply is safe
-        self._by_position: dict[int, JudgeCall] = {}  # of their jobs
+        self._by_key: dict[str, JudgeCall] = {}  # calls whose reply is not safe yet
+        self._by_position: dict[int, JudgeCall] = {}  # by the position of its job
         self._judged: list[set[int]] = [set() for _ in panel.judges]
-        self._broken_baselines: set[int] = set()  # by infrastructure, in this execution
-        self._open = [0 for _ in panel.judges]  # answers waiting for a reply
-        self._undecided = 0  # answers stored before whose score may decide the run
+        self._broken_baselines: set[int] = set()  # broken by infrastructure
+        self._open = [0 for _ in panel.judges]  # number of answers that wait for a reply
+        self._undecided = 0  # number of earlier answers whose score may decide the run
         self._jobs = 0
-        self._retry_at = 0.0  # when the store is read again
-        self._has_judgements = False  # from earlier executions of this run
+        self._retry_at = 0.0  # when to read the store again
+        self._has_judgements = False  # whether earlier executions of this run stored any
         self._variants = panel.contenders
 
     def begin(self) -> None:
@@ -194,7 +194,7 @@ class Judging(Source):
         self._jobs += 1
         position = FIRST_POSITION - self._jobs
         self._by_position[position] = call
-        case = Case(call.key[:12], call.prompt)  # the judge sees only what is part of the key
+        case = Case(call.key[:12], call.prompt)  # the judge sees only parts of the key
         return JudgeJob(
             trial=Trial(position, case, self._variants[judge], 0),
             variant=self._first_variant + judge,
@@ -228,35 +228,37 @@ class Judging(Source):
     def _judge(self, number: int, position: int, stored_before: bool, trials: dict[int, JudgedTrial]) -> None:
         judge, pending = self._panel.judges[number], PendingAnswer(number, position, stored_before)
         baseline = self._baseline_of(position)
-        mine, theirs = trials.get(position), trials.get(baseline)
-        if position in self._judged[number] or mine is None or mine.status != "ok" or mine.answer is None:
+        trial, baseline_trial = trials.get(position), trials.get(baseline)
+        if position in self._judged[number] or trial is None or trial.status != "ok" or trial.answer is None:
             self._count_done(pending)
         elif not judge.pairwise:
-            self._ask(pending, mine)
+            self._ask(pending, trial)
         elif position == baseline:
             self._give(pending, judge.fill(0.5, "the baseline itself"))
-        elif theirs is None or _is_open(theirs.status, theirs.blame):
+        elif baseline_trial is None or _is_open(baseline_trial.status, baseline_trial.blame):
             if baseline in self._broken_baselines:  # a resume executes it again
                 self._report(pending, None)
             self._count_done(pending)
-        elif theirs.status == "skipped":
+        elif baseline_trial.status == "skipped":
             self._give(pending, judge.fill(None, "the baseline was skipped"))
-        elif theirs.status != "ok" or theirs.answer is None:
+        elif baseline_trial.status != "ok" or baseline_trial.answer is None:
             self._give(pending, judge.fill(1.0, "the baseline gave no answer"))
-        elif theirs.answer == mine.answer and (theirs.change == mine.change or not judge.sees_change):
+        elif baseline_trial.answer == trial.answer and (baseline_trial.change == trial.change or not judge.sees_change):
             self._give(pending, judge.fill(0.5, "the same answer as the baseline's"))
         else:
-            self._ask(pending, mine, theirs)
+            self._ask(pending, trial, baseline_trial)
 
-    def _ask(self, pending: PendingAnswer, mine: JudgedTrial, theirs: JudgedTrial | None = None) -> None:
+    def _ask(self, pending: PendingAnswer, trial: JudgedTrial, baseline_trial: JudgedTrial | None = None) -> None:
         number = pending.judge
         judge = self._panel.judges[number]
-        case = Case("", json.loads(mine.input), json.loads(mine.expected))
+        case = Case("", json.loads(trial.input), json.loads(trial.expected))
         self._judged[number].add(pending.position)
         self._open[number] += 1
         pending.missing = len(judge.items)
+        answer = _judged_answer(trial)
+        baseline_answer = None if baseline_trial is None else _judged_answer(baseline_trial)
         for item in judge.items:
-            prompt = judge.prompt(item, case, _given(mine), None if theirs is None else _given(theirs))
+            prompt = judge.prompt(item, case, answer, baseline_answer)
             key = judge.key(item, prompt)
             call = self._by_key.get(key)
             if call is not None:
@@ -273,18 +275,18 @@ class Judging(Source):
             self._ready[number].append(call)
 
     def _stored_reading(self, key: str, pending: PendingAnswer, item: str) -> Judgement | None:
-        """An earlier reply to the same question, which is stored for this answer too."""
+        """Return an earlier reply to the same question, and store it for this answer as well."""
         judge, run_id = self._panel.judges[pending.judge], self._lease.run_id
         question = JudgeQuestion(run_id, pending.position, judge.name, item)
         only = run_id if self._panel.only_own_run else None
-        stored = self._store.queries.known_judgement(key, question, only, self._panel.retries_unusable)
+        stored = self._store.queries.find_judgement(key, question, only, self._panel.retries_unusable)
         if stored is None:
             return None
         is_own, row = stored
         if not is_own:
             copy = row | question._asdict()
             paid = self._paid(key, pending, item)
-            if paid.is_known:  # a failed call of its own stays paid
+            if paid.is_known:  # keep the cost of its own failed call
                 copy |= {"reused_from": None, **paid._asdict()}
             self._writer.put("judgements", tuple(copy.values()))
         if row["answer"] is None or row["error_kind"] is not None:
@@ -292,7 +294,7 @@ class Judging(Source):
         return judge.read(item, row["answer"])
 
     def _paid(self, key: str, pending: PendingAnswer, item: str) -> Paid:
-        """Use of this question by earlier executions that got no usable reply."""
+        """Return the cost of this question in earlier executions, which got no usable reply."""
         if not self._has_judgements:
             return Paid()
         name = self._panel.judges[pending.judge].name
@@ -302,7 +304,7 @@ class Judging(Source):
     # -- from replies to scores ------------------------------------------------------------------------------------
 
     def retried(self, job: Job, outcome: Outcome, delay: float) -> None:
-        """Store what a failed call cost."""
+        """Store the cost of a failed call."""
         call, paid = self._by_position[job.trial.position], cost_of(outcome.answer)
         if paid.is_known:
             call.paid = call.paid.and_then(paid)
@@ -343,11 +345,11 @@ class Judging(Source):
             call, outcome = self._by_position.pop(job.trial.position), job.outcome
             assert outcome is not None
             del self._by_key[call.key]
-            if call.written < len(call.pending):  # others asked the same meanwhile
+            if call.written < len(call.pending):  # more answers have asked it in the meantime
                 for row in self._rows(call, outcome):
                     self._writer.put("judgements", row)
             if outcome.status == "cancelled":
-                continue  # a resume asks again
+                continue  # a resume repeats the question
             for pending in call.pending:
                 self._resolve(pending, call.item, self._reading(call, pending.judge, outcome))
             self._listener.judging(self._backlog, outcome)
@@ -388,7 +390,7 @@ class Judging(Source):
 
 
 def _read(judge: Judge, item: str, outcome: Outcome) -> Judgement:
-    """The reply as this judge understands it, or why there is none."""
+    """Parse the reply, or say why there is none."""
     failure = outcome.failure
     if outcome.status == "ok" and outcome.answer is not None:
         return judge.read(item, outcome.answer.text)

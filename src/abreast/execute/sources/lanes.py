@@ -30,12 +30,12 @@ class Lanes:
         self._lanes: list[deque[Job]] = [deque() for _ in variants]
         self._group(limits)
         self._tops: list[tuple[Head, int]] = []  # a heap of the groups still to be checked in this round
-        self._aside: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
+        self._blocked: list[tuple[Head, int]] = []  # lanes that have to wait until the next round
         self._slowest: int | None = None  # the first block that has to wait in this round
         self._now = 0.0
         self.earliest = UNTIL_AN_EVENT  # seconds until a job that had to wait in this round might start
         self._enough = 0
-        self._short: set[int] = set()  # lanes with fewer jobs than enough, and more to come
+        self._short: set[int] = set()  # lanes with too few jobs, and more to come
         self._complete: set[int] = set()  # lanes that get no further jobs
 
     def _group(self, limits: Iterable[Limit]) -> None:
@@ -51,7 +51,7 @@ class Lanes:
             for variant in variants
         ]
         self._group_limits = list(groups)
-        self._heads: list[list[Head]] = [[] for _ in groups]  # heaps, one for each group
+        self._heads: list[list[Head]] = [[] for _ in groups]  # one heap per group
 
     def use_limits(self, limits: Iterable[Limit]) -> None:
         """Continue under other limits, from the next round."""
@@ -103,7 +103,7 @@ class Lanes:
     def keep(self, is_kept: Callable[[Job], bool]) -> None:
         """Remove all other jobs."""
         self._lanes = [deque(filter(is_kept, lane)) for lane in self._lanes]
-        self._aside.clear()
+        self._blocked.clear()
         self._heads = [[] for _ in self._heads]
         for index, lane in enumerate(self._lanes):
             if lane:
@@ -118,7 +118,7 @@ class Lanes:
         return bool(self._short)
 
     def complete(self, variant: int) -> None:
-        """Note that no further jobs of this variant come."""
+        """Record that no further jobs of this variant will come."""
         self._complete.add(variant - self._first_variant)
         self._short.discard(variant - self._first_variant)
 
@@ -137,9 +137,9 @@ class Lanes:
 
     def begin(self, now: float) -> None:
         """Begin a round, in which jobs start and none ends: a lane that has to wait is not checked again."""
-        for head, number in self._aside:
+        for head, number in self._blocked:
             heapq.heappush(self._heads[number], head)
-        self._aside.clear()
+        self._blocked.clear()
         self._now, self.earliest, self._slowest = now, UNTIL_AN_EVENT, None
         self._tops = [(heads[0], number) for number, heads in enumerate(self._heads) if heads]
         heapq.heapify(self._tops)
@@ -163,7 +163,7 @@ class Lanes:
                 self._slowest = slowest
             elif self._has_to_wait(self._single[job.variant - self._first_variant], job):
                 self._slowest = slowest
-                self._aside.append((heapq.heappop(heads), number))
+                self._blocked.append((heapq.heappop(heads), number))
                 if heads:
                     heapq.heappush(self._tops, (heads[0], number))
             else:
@@ -233,18 +233,18 @@ class Source:
         raise NotImplementedError
 
     def is_held_back(self) -> bool:
-        """Whether nothing may start, whatever the limits say."""
+        """Whether nothing may start, whatever the limits allow."""
         return False
 
     def refill(self, now: float) -> None:
         """Add jobs to lanes that are short of them."""
 
     def upcoming(self) -> list[Job]:
-        """Jobs that will start next, if it is worth preparing them."""
+        """Return the jobs that will start next, if it is worth preparing them."""
         return []
 
     def skip(self, job: Job) -> bool:
-        """Leave out a job that can never start; False if the run has to stop instead."""
+        """Leave out a job that can never start; return False if the run has to stop instead."""
         return False
 
     def started(self, job: Job, in_flight: int) -> None:

@@ -45,7 +45,8 @@ class Trials(Source):
         early_stopping: EarlyStopping | None = None,
         unjudged: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`on_commit` gets jobs whose rows are safe. `unjudged` counts answers waiting for the judge that decides."""
+        """`on_commit` gets jobs whose rows are safe. `unjudged` counts the answers that wait for the
+        deciding judge."""
         variants = range(len(plan.variants))
         super().__init__(Lanes(variants, limits))
         self._plan, self._records, self._on_commit = plan, records, on_commit
@@ -56,12 +57,12 @@ class Trials(Source):
         self._chains = Chains(plan) if plan.is_chained else None
         self._blocks = plan.open_blocks()
         self._cursor = 0  # index of the next block to be put into the lanes
-        self._to_come = plan.missing_by_variant()  # trials that are not in a lane yet
+        self._to_come = plan.missing_by_variant()  # number of trials not yet in a lane
         self._open: dict[int, int] = {}  # number of unstored trials by block, of those begun
         self._prefix = 0  # number of blocks stored without a gap
         self._unstored = plan.missing()
-        self._failing: dict[Job, Outcome] = {}  # ended by infrastructure, and not stored yet
-        self._given_up: dict[Job, Outcome] = {}  # the same, stored
+        self._failing: dict[Job, Outcome] = {}  # failed by infrastructure, and not stored yet
+        self._given_up: dict[Job, Outcome] = {}  # failed by infrastructure, and stored
         self._left_out: list[Job] = []
         self.executed = 0
 
@@ -226,7 +227,7 @@ class Trials(Source):
         self._left_out.append(job)
         self._unstored -= 1
         self._close(job.block)
-        self._state.wake()  # a limit may have waited for it
+        self._state.wake()  # a limit may be waiting for it
 
     def retry(self, now: float) -> int:
         """Execute again the trials that infrastructure failures ended in this execution, and then those that were left
@@ -278,7 +279,7 @@ class Chains:
         self._waiting: dict[int, list[Job]] = {}  # by the position of the trial they continue
 
     def fate(self, job: Job) -> Fate:
-        """Decide what happens to a job now; `end` returns those that wait."""
+        """Decide the fate of a job; `end` returns jobs that wait."""
         before = self._plan.before(job.trial.position)
         if before is None or self._plan.done[before]:
             return "starts"
@@ -293,12 +294,12 @@ class Chains:
         self._is_final[job.trial.position] = is_final
 
     def end(self, job: Job) -> list[Job]:
-        """Note that a trial is stored or never starts; return those that waited for it."""
+        """Record that a trial is stored or never starts; return those that waited for it."""
         self._ended.add(job.trial.position)
         return self._waiting.pop(job.trial.position, [])
 
     def reopen(self, jobs: Iterable[Job]) -> None:
-        """Note that these trials will be executed again."""
+        """Record that these trials will be executed again."""
         for job in jobs:
             self._ended.discard(job.trial.position)
             self._is_final.pop(job.trial.position, None)

@@ -1,4 +1,4 @@
-"""Warm-up: one query to a target before the measured ones, so that no trial pays for a first connection.
+"""Warm-up: one query to a target before the measured ones, so that no trial has to open the first connection.
 
 It goes through the same scheduler, engine, timeout, retries and limits as a trial, but has no row and no score, only an
 event. Its cost counts against budget and quota.
@@ -67,12 +67,12 @@ class WarmUps(Source):
         self._is_filled = True
         for variant in self._variants:
             trial = self._plan.trial(self._plan.position(0, 0, variant))
-            trial = dataclasses.replace(trial, position=-1 - variant)  # no trial of the plan has it
+            trial = dataclasses.replace(trial, position=-1 - variant)  # not a trial of the plan
             block = variant - len(self._targets)
             self.lanes.append(WarmUpJob(trial=trial, variant=variant, block=block, slot=0, case=0, ready_at=now))
 
     def skip(self, job: Job) -> bool:
-        """Skip a warm-up that can never start, such as when the budget is used up; the trials report that."""
+        """Skip a warm-up that can never start, for example because the budget is used up; the trials report that."""
         self.lanes.keep(lambda other: other is not job)
         self._end(1)
         self._state.wake()
@@ -96,7 +96,7 @@ class WarmUps(Source):
             self._stop_if_cold()
 
     def _stop_if_cold(self) -> None:
-        """Stop if a warm-up failed, unless by the target's own fault, which shows that the target is up."""
+        """Stop if a warm-up failed. A failure of the target itself is no reason: it shows that the target is up."""
         for variant in self._variants:
             failure = self._failures.get(variant)
             if failure is not None and failure.blame != "variant":

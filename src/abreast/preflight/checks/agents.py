@@ -30,7 +30,7 @@ from abreast.targets.workspace import NoWorkspace
 from abreast.targets.workspace.git import git_command
 from abreast.text import many
 
-LARGE_SHARE = 0.5  # of the free disk space
+LARGE_SHARE = 0.5  # share of the free disk space that is worth a warning
 TEST_FIX = "fix the command, install what is missing, or leave those cases out"
 _CONTAINMENT = {
     "subreaper": "child subreaper",
@@ -65,7 +65,7 @@ def check_programs(context: Context) -> Finding | None:
         for program, version in programs.items()
     ]
     message = f"{many(len(agents), 'agent')}{f': {listed(names, 8)}' if names else ''}; git {version}"
-    return Finding("agents", "pass", message, "", tuple(details), aside=True)
+    return Finding("agents", "pass", message, "", tuple(details), is_check_only=True)
 
 
 def check_room(context: Context) -> Finding | None:
@@ -78,7 +78,7 @@ def check_room(context: Context) -> Finding | None:
     in_flight = Concurrency(context.limits, context.targets).likely
     root = drivers.root()
     free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.exists())).free
-    needed = size * (in_flight + 1)  # and the one that they are copied from
+    needed = size * (in_flight + 1)  # plus the one from which they are copied
     message = f"{many(in_flight, 'workspace')} of {_readable_size(size)} at once, {_readable_size(free)} free in {root}"
     if needed > free:
         fix = f"set {drivers.ROOT_VARIABLE} to a folder on a larger disk, or reduce parallel"
@@ -86,11 +86,11 @@ def check_room(context: Context) -> Finding | None:
     if needed > LARGE_SHARE * free:
         message += ": agents that build or install may fill the disk"
         return Finding("workspaces", "warn", message, "reduce parallel")
-    return Finding("workspaces", "pass", message, aside=True)
+    return Finding("workspaces", "pass", message, is_check_only=True)
 
 
 def check_containment(context: Context) -> Finding | None:
-    """Report what ends the processes of a trial, and whether agents run in a sandbox."""
+    """Report how the processes of a trial are ended, and whether agents run in a sandbox."""
     agents = _agents(context)
     if not agents:
         return None
@@ -102,10 +102,10 @@ def check_containment(context: Context) -> Finding | None:
         messages.append(_CONTAINMENT[process_tree.containment()])
     message = f"processes end with their trial: {' and '.join(messages)}"
     if not open_agents:
-        return Finding("containment", "pass", message, aside=True)
+        return Finding("containment", "pass", message, is_check_only=True)
     message += f"; without a sandbox {listed(open_agents)} can read and change whatever you can"
     fix = "set sandbox: bubblewrap" if bubblewrap() else "install bubblewrap and set sandbox: bubblewrap"
-    return Finding("containment", "note" if bubblewrap() else "pass", message, fix, aside=True)
+    return Finding("containment", "note" if bubblewrap() else "pass", message, fix, is_check_only=True)
 
 
 def _agents(context: Context) -> list[tuple[str, AgentTarget]]:
@@ -149,7 +149,7 @@ def check_setup(context: Context) -> Finding | None:
     if cases < len(plan.cases):
         rest = len(plan.cases) - 1
         message = f"works for {plan.cases[0].id}; the run sets up the other {rest:,}, as does --try-tests"
-    return Finding("setup", "pass", message, aside=True)
+    return Finding("setup", "pass", message, is_check_only=True)
 
 
 def check_tests(context: Context) -> Finding | None:
@@ -161,12 +161,12 @@ def check_tests(context: Context) -> Finding | None:
         return None
     plan = context.plan
     trials = (plan.trial(plan.position(case, 0, 0)) for case in range(len(plan.cases)))
-    was_run = context.previous is not None  # then its results were reported
+    was_run = context.previous is not None  # its results were reported then
     if not most and not was_run and run_sync(lambda: _are_cached(target, plan)):
         tries_all = True  # takes no time
     elif not most or (was_run and not tries_all):
         fix = "run `abreast check` with the same arguments and --try-tests to run them at no cost"
-        return Finding("tests", "note", "not tried yet", fix, aside=was_run)
+        return Finding("tests", "note", "not tried yet", fix, is_check_only=was_run)
     results = run_sync(lambda: _try_all(target, list(trials)) if tries_all else _try_some(target, trials, most))
     return _tests_finding(results, tries_all) if results else None
 

@@ -19,11 +19,11 @@ from abreast.preflight.previous_run import PreviousRun
 from abreast.spec.cases import CaseTable
 from abreast.text import many
 
-RUNS = 20  # searched for one with all cases
+RUNS = 20  # most runs searched for one with all cases
 COPIES = 10_000  # most cases whose tags are read
 TRAINING = ("train", "training")
 HELD_OUT = ("test", "testing", "validation", "valid", "val", "dev", "eval", "holdout")
-LARGEST_DVC_FILE = 1_000_000  # bytes; they have a few hundred
+LARGEST_DVC_FILE = 1_000_000  # bytes; such files usually have a few hundred
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,16 @@ def check_data(context: Context) -> Finding:
     files = tuple(f"{name}  {md5}" for name, md5 in case_files.items())
     if context.previous is None:
         where = f" in {listed(list(case_files))}" if case_files else ""
-        return Finding("data", "pass", f"{many(len(plan.cases), 'case')}{where}", "", files, aside=True)
+        return Finding("data", "pass", f"{many(len(plan.cases), 'case')}{where}", "", files, is_check_only=True)
     previous = _last_complete(context.previous)
     if previous.provenance.get("data_hash") == plan.cases.hash:
         message = f"the same {many(len(plan.cases), 'case')} as in {previous.run}"
-        return Finding("data", "pass", message, "", files, aside=True)
+        return Finding("data", "pass", message, "", files, is_check_only=True)
     changes = case_changes(context, previous)
     if not changes:
         is_part = context.settings.selects_cases
         message = f"part of the cases of {previous.run}" if is_part else f"more cases than {previous.run} stored"
-        return Finding("data", "note", message, "", files, aside=True)
+        return Finding("data", "note", message, "", files, is_check_only=True)
     message = f"cases since {previous.run}: {changes.sentence()}; answers to the same input are reused"
     before: Mapping[str, str] = previous.provenance.get("case_files") or {}
     other = [f"{name} changed" for name, md5 in case_files.items() if before.get(name, md5) != md5]
@@ -89,7 +89,7 @@ def check_duplicates(context: Context) -> Finding:
     cases = context.plan.cases
     copies = same_inputs(cases)
     if not copies:
-        return Finding("duplicates", "pass", "no duplicate inputs", aside=True)
+        return Finding("duplicates", "pass", "no duplicate inputs", is_check_only=True)
     groups, read = list[list[Case]](), 0
     for indexes in copies:
         read += len(indexes)
@@ -106,7 +106,7 @@ def check_duplicates(context: Context) -> Finding:
     independent = [part for part in alike if part[0].group is None or len({case.group for case in part}) > 1]
     if not independent:
         message = "cases of one group share an input" if alike else "cases that share an input have different tags"
-        return Finding("duplicates", "note", message, aside=True)
+        return Finding("duplicates", "note", message, is_check_only=True)
     ids = [case.id for part in independent for case in part]
     surplus = len(ids) - len(independent)
     message = f"{many(surplus, 'duplicate input')} ({listed(ids)}): copies are not independent evidence"
@@ -158,7 +158,7 @@ def check_dvc(context: Context) -> Finding | None:
     details = tuple(f"{relative_path(file.path, base)}  {file.md5}" for file in files)
     names = listed([relative_path(path, base) for path in changed or [file.path for file in files]])
     if not changed:
-        return Finding("dvc", "pass", f"{names} as tracked by DVC", "", details, aside=True)
+        return Finding("dvc", "pass", f"{names} as tracked by DVC", "", details, is_check_only=True)
     words = " ".join(shlex.quote(relative_path(path, Path.cwd())) for path in changed)
     message = f"{names} differs from what DVC tracks"
     fix = f"run `dvc add {words}`, or `dvc checkout {words}` to restore the tracked content"

@@ -91,14 +91,14 @@ def variant_changes(context: Context, previous: PreviousRun) -> VariantChanges:
 
 
 def _indirect_change(variant: str, target: Target) -> str:
-    """What changed outside the spec, in words that end before "changed"."""
+    """Describe changes outside the spec, in words that end before "changed"."""
     if target.function is not None:
         return f"code of {variant}"
     return f"environment of {target.name} (its address, program, servers or workspace)"
 
 
 def differences(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, CodeParts]) -> Iterator[tuple[str, str]]:
-    """Name of each function that changed, and what changed, in words that end before "changed"."""
+    """Yield the name of each changed function with its changes, in words that end before "changed"."""
     for name, parts in now.items():
         old = before.get(name)
         if old is None:
@@ -169,13 +169,15 @@ def check_repository(context: Context) -> Finding:
     """Warn if a file of the experiment itself is not committed, except in a first or a debug run."""
     repository, base = context.environment.repository, context.environment.base
     if repository is None:
-        return Finding("git", "note", "not in a git repository: no commit is recorded", "run `git init`", aside=True)
+        return Finding(
+            "git", "note", "not in a git repository: no commit is recorded", "run `git init`", is_check_only=True
+        )
     if repository.commit is None:
-        return Finding("git", "note", "nothing is committed yet", "run `git add` and `git commit`", aside=True)
+        return Finding("git", "note", "nothing is committed yet", "run `git add` and `git commit`", is_check_only=True)
     where = f"on {repository.branch}" if repository.branch else "on no branch"
     at = f"{repository.commit[:7]} {where}"
     if repository.changed is None:
-        return Finding("git", "note", f"{at}; `git status` took too long", aside=True)
+        return Finding("git", "note", f"{at}; `git status` took too long", is_check_only=True)
     tracked = {file.path for file in context.environment.dvc_files}
     own = git.uncommitted(repository, [file for file in context.environment.own_files if file not in tracked])
     changed = [relative_path(file, base) for file in repository.changed]
@@ -184,8 +186,8 @@ def check_repository(context: Context) -> Finding:
         return _not_committed(context, at, own, details)
     if changed:
         message = f"{at}; {many(len(changed), 'other file')} not committed: {listed(changed)}"
-        return Finding("git", "note", message, "", details, aside=True)
-    return Finding("git", "pass" if repository.branch else "note", f"{at}, everything committed", aside=True)
+        return Finding("git", "note", message, "", details, is_check_only=True)
+    return Finding("git", "pass" if repository.branch else "note", f"{at}, everything committed", is_check_only=True)
 
 
 def _not_committed(context: Context, at: str, own: list[Path], details: tuple[str, ...]) -> Finding:
@@ -196,4 +198,4 @@ def _not_committed(context: Context, at: str, own: list[Path], details: tuple[st
     words = " ".join(shlex.quote(relative_path(file, Path.cwd())) for file in own[:MOST_NAMED])
     fix = f"run `git add {words}{' ...' if len(own) > MOST_NAMED else ''} && git commit`"
     lines = (*names[:MOST_NAMED], *(name for name in details if name not in names[:MOST_NAMED]))
-    return Finding("git", "note" if is_trial else "warn", message, fix, lines, aside=is_trial)
+    return Finding("git", "note" if is_trial else "warn", message, fix, lines, is_check_only=is_trial)

@@ -15,7 +15,7 @@ from abreast.store.address import display_address
 from abreast.store.schema import CORE_COLUMNS
 from abreast.text import many
 
-ENOUGH_CASES = 20  # for segments
+ENOUGH_CASES = 20  # cases needed for segments
 OPTIONAL_FIELDS = {  # fields that a function can return with its answer
     "raw_response": ("raw_response",),
     "tokens": ("input_tokens", "output_tokens"),
@@ -39,7 +39,7 @@ def check_schema(context: Context) -> Finding:
     """Compare the names of parameters, scores and returned fields with those of the previous run."""
     previous = context.previous
     if previous is None:
-        return Finding("schema", "note", "no earlier run to compare with", aside=True)
+        return Finding("schema", "note", "no earlier run to compare with", is_check_only=True)
     changes = [*_param_changes(context, previous), *_field_changes(context, previous)]
     renamed = [f"{change.column(old)} is now {change.column(new)}" for change in changes for old, new in change.renamed]
     missing = list(dict.fromkeys(change.column(name) for change in changes for name in change.missing))
@@ -53,8 +53,8 @@ def check_schema(context: Context) -> Finding:
         other += [f"new: {listed(new)}"] if new else []
         message = f"{'; '.join(other)} (compared with {previous.run})"
         lost_results = any(change.kind != "params" and change.missing for change in changes)
-        return Finding("schema", "note", message, "", details, aside=not lost_results)
-    return Finding("schema", "pass", f"the same names as in {previous.run}", aside=True)
+        return Finding("schema", "note", message, "", details, is_check_only=not lost_results)
+    return Finding("schema", "pass", f"the same names as in {previous.run}", is_check_only=True)
 
 
 def compare_names(
@@ -156,7 +156,7 @@ def check_design(context: Context) -> Finding:
     message += f"; not in metrics: {listed(columns.unsummed)}" if columns.unsummed else ""
     is_incomplete = columns.constant or missing or columns.unsummed
     details = tuple(_details(columns, context.columns.metrics))
-    return Finding("design", "note" if is_incomplete else "pass", message, "", details, aside=True)
+    return Finding("design", "note" if is_incomplete else "pass", message, "", details, is_check_only=True)
 
 
 def _details(columns: Review, metrics: Sequence[str]) -> Iterable[str]:

@@ -109,7 +109,7 @@ def _names(variants: Sequence[VariantEstimate]) -> str:
 
 
 def count(number: float) -> str:
-    """A number with two significant digits.
+    """Format a number with two significant digits.
 
     >>> count(9_617), count(12), count(0.4), count(1_234_567)
     ('9,600', '12', '1', '1.2 M')
@@ -121,7 +121,7 @@ def count(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in a readable unit.
+    """Format a time in a readable unit.
 
     >>> duration(0.2), duration(20.4), duration(250), duration(7_800), duration(3 * 86_400)
     ('under 1 s', '20 s', '4 min', '2 h 10 min', '3 days')

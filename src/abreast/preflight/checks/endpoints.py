@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 
 CONNECT_S = 5.0
-ANSWER_S = 10.0  # until the first bytes of a response
+ANSWER_S = 10.0  # seconds until the first bytes of a response
 SLOW_S = 2.0  # slower replies are reported
 REST_S, LONGEST_REST = 0.5, 1_000_000  # seconds and bytes for the rest of a response
 AT_ONCE = 8
@@ -56,7 +56,7 @@ def check_endpoints(context: Context) -> Finding | None:
     doubts = [f"{address} {doubt}" for address, reply in replies.items() if (doubt := reply.doubt)]
     if doubts:
         return Finding("endpoints", "warn", "; ".join(doubts), "check the server, or continue")
-    return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", aside=True)
+    return Finding("endpoints", "pass", f"{listed(list(addresses))} can be reached", is_check_only=True)
 
 
 @dataclass(frozen=True, slots=True)

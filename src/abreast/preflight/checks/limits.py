@@ -79,7 +79,7 @@ def check_quota(context: Context) -> Finding | None:
     quotas = context.estimate.quotas
     if not quotas:
         return None
-    is_short = any(quota.left is not None and quota.needed > quota.left for quota in quotas)
+    is_short = any(quota.remaining is not None and quota.needed > quota.remaining for quota in quotas)
     message = "; ".join(_sentence(quota, len(quotas) > 1) for quota in quotas)
     fix = "let the run pause, or end it with --on-quota stop and resume later" if is_short else ""
     return Finding("quota", "note" if is_short else "pass", message, fix)
@@ -88,6 +88,6 @@ def check_quota(context: Context) -> Finding | None:
 def _sentence(quota: QuotaEstimate, names_target: bool) -> str:
     prefix = f"{quota.target}: " if names_target else ""
     share = f"{quota.needed / quota.most:.0%}"
-    remaining = "the remainder is unknown" if quota.left is None else f"{quota.left:,} left now"
+    remaining = "the remainder is unknown" if quota.remaining is None else f"{quota.remaining:,} left now"
     window = f"{quota.most:,} in {duration(quota.window_s)}"
     return f"{prefix}needs {quota.needed:,} of {window} ({share}), {remaining}"

@@ -1,4 +1,4 @@
-"""Describe the nodes of a cluster, how much faster than this machine they will be, and what will limit the speed."""
+"""Describe the nodes of a cluster, their speed compared with this machine, and the bottleneck."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from abreast.preflight.finding import Finding
 from abreast.spec.schema import size_in_bytes
 from abreast.text import many
 
-TRIALS_PER_S = 3_000.0  # that one driver can start; see docs/explanation/scaling.md
+TRIALS_PER_S = 3_000.0  # trials that one driver can start; see docs/explanation/scaling.md
 PROCESS_MEMORY = 200_000_000  # bytes of a trial in a process, unless `memory_per_trial` is set
-SAME_SPEED = 1.1  # a smaller speed-up is none
+SAME_SPEED = 1.1  # a smaller speed-up is not worth reporting
 
 LIMITS, QUOTA, DRIVER, CORES, MEMORY = "limits", "quota", "driver", "cores", "memory"
 _FIX = {
@@ -36,7 +36,7 @@ class Capacity:
 
     @classmethod
     def of(cls, nodes: Sequence[Mapping[str, Any]]) -> Capacity:
-        """What nodes offer to Ray, as several may share a machine."""
+        """Sum up what nodes offer to Ray, as several may share a machine."""
         resources = [node["resources"] for node in nodes]
         return cls(sum(own.get("CPU", 0.0) for own in resources), sum(own.get("memory", 0.0) for own in resources))
 
@@ -70,7 +70,7 @@ def check_nodes(context: Context) -> Finding | None:
 
 
 def _times(context: Context, capacity: Capacity) -> dict[str, float]:
-    """Seconds that the remaining trials take at least, by what limits them. A trial of unknown length counts as 1 s.
+    """The least seconds that the remaining trials take, by limiting factor. A trial of unknown length counts as 1 s.
 
     Functions in processes are assumed to compute all the time, agents only while they start, and others not at all.
     """
@@ -95,7 +95,7 @@ def _times(context: Context, capacity: Capacity) -> dict[str, float]:
 
 def _wait(quota: QuotaEstimate) -> float:
     """Seconds until the quota has room for the last trial."""
-    missing = 0 if quota.left is None else max(0, quota.needed - quota.left)
+    missing = 0 if quota.remaining is None else max(0, quota.needed - quota.remaining)
     return math.ceil(missing / quota.most) * quota.window_s
 
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-MOST_PAIRS = 10_000  # of more, only names that differ in spelling are compared
+MOST_PAIRS = 10_000  # with more pairs, only names that differ in spelling are compared
 SUBJECT = 4  # letters of a word that is a subject: `embedding`, but not `max` or `num`
 LONGEST = 100  # characters of a name that is split into words
 
@@ -132,7 +132,7 @@ def _possible_pairs(removed: list[str], added: list[str]) -> Iterable[tuple[str,
 
 
 def _strength(old: str, new: str, before: Collection[Any] | None, after: Collection[Any] | None) -> int:
-    """How certain the rename is; 0 if the names are different things."""
+    """The certainty of a rename; 0 if the names mean different things."""
     same_values = _are_same_values(before, after)
     if _squashed(old) and _squashed(old) == _squashed(new):
         return 8 + same_values
@@ -175,7 +175,7 @@ def _is_subsequence(shorter: tuple[str, ...], longer: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
-    """The words of a name, however it is written.
+    """Split a name into words, whatever its spelling.
 
     >>> words_of("maxTokens"), words_of("n_layers"), words_of("HTTPTimeout"), words_of("x1")
     (('max', 'tokens'), ('n', 'layers'), ('http', 'timeout'), ('x1',))

@@ -1,4 +1,4 @@
-"""Check what this plan can decide: which differences, how early, and by which rules."""
+"""Check what this plan can decide: the detectable differences, early stopping, and the rules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from abreast.stats.intervals.population import THESE_CASES, repeats_needed, unit
 from abreast.stats.verdict import SEQUENTIAL_CASES
 from abreast.text import many
 
-TYPICAL_SD = 0.5  # of differences between two contenders that mostly agree
-TYPICAL_REPEAT_SD = 0.5  # of yes-or-no scores of one case, at most
+TYPICAL_SD = 0.5  # standard deviation of differences between two contenders that mostly agree
+TYPICAL_REPEAT_SD = 0.5  # largest standard deviation of yes-or-no scores of one case
 FAIR = 0.2  # a difference that most experiments should detect
 SMALL = 0.15
 
@@ -58,7 +58,7 @@ def check_power(context: Context) -> Finding:
 
 
 def _cases_in_general_fix(comparisons: int, noun: str, is_grouped: bool) -> str:
-    """How many cases decide about cases in general."""
+    """Say how many cases can decide about cases in general."""
     least = units_needed(comparisons)
     enough = cases_needed(TYPICAL_SD, FAIR, alpha=alphas(least, comparisons)[1])
     units = many(least, "group" if is_grouped else noun)

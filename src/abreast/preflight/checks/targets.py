@@ -11,12 +11,12 @@ from abreast.preflight.finding import Finding, first_of, listed, summarised
 from abreast.targets import Target
 from abreast.targets.base import may_render
 
-RENDERED_CASES = 3  # per variant
+RENDERED_CASES = 3  # cases rendered per variant
 RUNS = 10  # most runs whose models are compared
 
 
 def check_targets(context: Context) -> Finding | None:
-    """Report what the targets needed lack, such as a key, a program or a folder."""
+    """Report what is missing for the targets, such as a key, a program or a folder."""
     notes: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for user, target in _needed(context):
@@ -75,7 +75,7 @@ def render_request(target: Target, trial: Trial) -> Request | Failure:
 
 
 def _crash(target: Target, trial: Trial) -> str:
-    """Why rendering fails and where; empty if it does not, or if a transform refuses the case on purpose."""
+    """Say why rendering fails, and where; empty if it does not, or if a transform refuses the case on purpose."""
     failure = render_request(target, trial)
     if isinstance(failure, Request) or failure.kind != "crash":
         return ""
@@ -109,5 +109,5 @@ def check_models(context: Context) -> Finding | None:
         return Finding("models", "warn", "; ".join(changed[:2]), fix, tuple(changed))
     if models:
         names = sorted({model for runs in models.values() for model in runs[0][1]})
-        return Finding("models", "pass", f"answers come from {listed(names)}", aside=True)
+        return Finding("models", "pass", f"answers come from {listed(names)}", is_check_only=True)
     return None

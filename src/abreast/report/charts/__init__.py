@@ -64,7 +64,7 @@ class Svg(ReportFormat):
     suffix = "svg"
     is_printed = False
 
-    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+    def write(self, request: ReportRequest, place: Path, linked: list[Path]) -> Iterator[Path]:
         for chart in drawn(request.analysis):
             name = chart.name if is_file_name(chart.name) else safe_file_name(chart.name)
             yield folder.keep(place / "charts", f"{name}.{self.suffix}", [self.content(chart)])

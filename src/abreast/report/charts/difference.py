@@ -32,7 +32,7 @@ def pictures(analysis: Analysis) -> list[Picture]:
 def picture(
     items: Sequence[Comparison], title: str, labels: Sequence[str], sides: tuple[str, str], margin: float, count: int
 ) -> Picture:
-    """The first of `count` comparisons, which have intervals; `sides` says what left and right of zero mean."""
+    """The first of `count` comparisons, which have intervals; `sides` are the labels left and right of zero."""
     bars = [_bar(item, label) for item, label in zip(items, labels, strict=True)]
     in_words = f" The margin is {points(margin)[1:]} points." if margin else ""
     return Picture(

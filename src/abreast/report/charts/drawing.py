@@ -13,9 +13,9 @@ from rich.cells import cell_len
 from abreast.report.charts.colours import DARK, LIGHT, rules
 from abreast.text import printable
 
-WIDE, NARROW = 880, 358  # for desktops and phones
+WIDE, NARROW = 880, 358  # widths for desktops and phones
 _HEAD, _MARK = 62, 32  # heights of a file's head and of the mark of simulated runs
-_LETTER = 0.6  # of the font's size, on average
+_LETTER = 0.6  # average width of a letter, as a share of the font size
 
 
 def number(value: float) -> str:
@@ -32,16 +32,16 @@ def wide(text: str, size: float = 13) -> float:
     return cell_len(text) * size * _LETTER
 
 
-def fitted(text: str, room: float, size: float = 13) -> str:
-    """The beginning of a text that fits into this width.
+def fitted(text: str, max_width: float, size: float = 13) -> str:
+    """Cut a text to this width.
 
     >>> fitted("without_mcp", 40), fitted("short", 400)
     ('with…', 'short')
     """
     text = " ".join(printable(text[:400]).split())
-    if wide(text, size) <= room:
+    if wide(text, size) <= max_width:
         return text
-    while text and wide(text + "…", size) > room:
+    while text and wide(text + "…", size) > max_width:
         text = text[:-1]
     return text + "…"
 

@@ -1,4 +1,4 @@
-"""Intervals below each other, against zero and a margin."""
+"""Intervals in rows, against zero and a margin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Bar:
     label: str
     estimate: float
     ends: tuple[float, float] | None
-    look: str  # a class: better, worse, open
+    look: str  # CSS class: better, worse or open
     note: str = ""
 
     @property
@@ -34,7 +34,7 @@ LOOKS = {"better": "better", "worse": "worse"}  # CSS classes; other verdicts: o
 
 
 def reach(bars: Sequence[Bar], margin: float = 0.0) -> tuple[float, float]:
-    """The ends of an axis with zero and all intervals, wide enough that small differences look small."""
+    """Choose the ends of an axis with zero and all intervals, wide enough that small differences look small."""
     ends = [value for bar in bars for value in (bar.estimate, *(bar.ends or ()))]
     low, high = min(0.0, *ends, -margin), max(0.0, *ends, margin)
     air = max(0.02, (high - low) * 0.08)
@@ -42,7 +42,7 @@ def reach(bars: Sequence[Bar], margin: float = 0.0) -> tuple[float, float]:
 
 
 def forest(bars: Sequence[Bar], sides: tuple[str, str], margin: float, width: float) -> Drawing:
-    """`sides` are the labels left and right of zero."""
+    """Draw the bars; `sides` are the labels left and right of zero."""
     in_line = width > 600 and len(bars) > 1  # names are left of their bars, else above
     left, right = 10.0, width - 10.0
     if in_line:

@@ -1,4 +1,4 @@
-"""Groups of lanes below each other, a lane for each variant: bars from zero, dots with their intervals, or both."""
+"""Groups of lanes, one lane per variant: bars from zero, dots with their intervals, or both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LANE, _BETWEEN = 20.0, 14.0
 class Lane:
     """One figure of one variant: a bar; or a dot on its interval, if it has `ends`; or with `bar` a bar with `ends`."""
 
-    number: int  # of the variant
+    number: int  # index of the variant
     value: float
     figure: str
     ends: tuple[float, float] | None = None
@@ -51,7 +51,7 @@ class _Layout:
 
 
 def of_most(count: int) -> str:
-    """A note for below a picture if not all variants are drawn, else empty."""
+    """Return a note for below the picture if not all variants are drawn, else empty."""
     return f"; the first {MOST} of {count:,} variants" if count > MOST else ""
 
 

@@ -20,9 +20,9 @@ def pictures(analysis: Analysis) -> list[Picture]:
     rows = analysis.rows
     drawn: list[tuple[int, str, Floats]] = []
     for number, name in enumerate(rows.variants):
-        mine = (rows.variant == number) & rows.ok & ~rows.reused & (rows.service_s > 0)
-        if mine.any() and len(drawn) < MOST:
-            drawn.append((number, name, rows.service_s[mine]))
+        measured = (rows.variant == number) & rows.ok & ~rows.reused & (rows.service_s > 0)
+        if measured.any() and len(drawn) < MOST:
+            drawn.append((number, name, rows.service_s[measured]))
     if not drawn:
         return []
     quantiles = {name: _quantiles(values) for _, name, values in drawn}

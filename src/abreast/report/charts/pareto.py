@@ -1,4 +1,4 @@
-"""Quality against what it takes, such as cost, with the Pareto frontier."""
+"""Quality against cost, or another expense, with the Pareto frontier."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from abreast.stats import Interval
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One variant: what it takes, such as dollars, and its score."""
+    """One variant: its expense, such as dollars, and its score."""
 
-    number: int  # of the variant
+    number: int  # index of the variant
     name: str
     takes: float
     score: Interval
@@ -26,7 +26,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What quality takes: the title of a table's column, the label below the axis, and formats of figures."""
+    """The axis of the expense: title of its table column, label below the axis, and formats of figures."""
 
     column: str
     below: str

@@ -27,7 +27,7 @@ ALIKE = 1.5  # inputs that differ by a smaller factor have the same size
 class _SizeBin:
     label: str
     cases: int
-    scores: tuple[Interval | None, ...]  # of each variant
+    scores: tuple[Interval | None, ...]  # score of each variant
 
 
 def pictures(analysis: Analysis) -> list[Picture]:
@@ -71,12 +71,12 @@ def _bins(rows: Rows, cases: np.ndarray, sizes: np.ndarray) -> list[_SizeBin]:
     indexes = np.searchsorted(edges, sizes, side="left")
     bins = []
     for index in distinct(indexes):
-        mine = indexes == index
-        small, large = int(sizes[mine].min()), int(sizes[mine].max())
+        in_bin = indexes == index
+        small, large = int(sizes[in_bin].min()), int(sizes[in_bin].max())
         label = f"{small:,}" if small == large else f"{small:,}–{large:,}"
-        trials = np.isin(rows.case, cases[mine])
+        trials = np.isin(rows.case, cases[in_bin])
         scores = tuple(mean_score(rows, trials & (rows.variant == at), rows.score) for at in range(len(rows.variants)))
-        bins.append(_SizeBin(label, int(mine.sum()), scores))
+        bins.append(_SizeBin(label, int(in_bin.sum()), scores))
     return bins
 
 

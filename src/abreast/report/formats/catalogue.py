@@ -43,9 +43,9 @@ class ReportFormat:
         """Pass the report to the CI system that executes this process, and return lines for its log."""
         return ()
 
-    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+    def write(self, request: ReportRequest, place: Path, linked: list[Path]) -> Iterator[Path]:
         """Write files into the folder `place`, without overwriting any, and yield their paths. Paths of files that the
-        report links to are added to `beside` instead.
+        report links to are added to `linked` instead.
         """
         yield folder.keep(place, self.file_name, _Encoded(self, request))
 

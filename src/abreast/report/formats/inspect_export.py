@@ -94,7 +94,7 @@ class _LogWriter:
         rows, queries = self._rows, self._rows.store.queries
         by_trial = groupby(queries.scores_of_variant(rows.run_id, self._variant), key=lambda row: row[0])
         scored = next(by_trial, None)
-        for trial in queries.whole_trials(rows.run_id, self._variant):
+        for trial in queries.full_trials(rows.run_id, self._variant):
             scores: Json = {}
             while scored is not None and scored[0] <= trial["position"]:
                 if scored[0] == trial["position"]:

@@ -1,1 +1,1 @@
-"""The report as one HTML page: `html` puts it together, `listing` and `answers` are its cases."""
+"""The report as one HTML page: `html` assembles it, `listing` and `answers` provide its cases."""

@@ -31,7 +31,7 @@ class Caps:
 
 
 LARGE, SMALL = Caps(4_000, 2_000, 1_000), Caps(1_200, 600, 400)
-LINES = 400_000  # of diffs that are read for the page
+LINES = 400_000  # most lines of diffs read for the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Answered:
     ok: bool
     score: float | None
     prompt: str
-    links: tuple[Link, ...] = ()  # to artifacts
+    links: tuple[Link, ...] = ()  # links to artifacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def side_by_side(
 
 
 class AnswerReader:
-    """Reads prompts and answers, and no more of them than is displayed."""
+    """Reads prompts and answers, only as much of them as is displayed."""
 
     def __init__(self, rows: Rows, artifacts: RunArtifacts, links: Links) -> None:
         self._rows, self._artifacts, self._links = rows, artifacts, links
@@ -107,7 +107,7 @@ class AnswerReader:
         ]
 
     def _repeat(self, case: int, variants: Sequence[int]) -> int:
-        """The repeat with the largest difference in the direction of the case's; the first, if none differs."""
+        """Choose the repeat with the largest difference in the direction of the case's; the first if none differs."""
         if self._rows.repeats == 1 or len(variants) < 2:
             return 0
         rows = [[self._row(case, index, repeat) for index in variants] for repeat in range(self._rows.repeats)]
@@ -181,7 +181,7 @@ def _as_texts(trial: TrialTexts, caps: Caps, without_diff: bool) -> dict[str, An
 
 
 def _expected(stored: str, most: int, without_diff: bool) -> str:
-    """An expected text as it is, anything else as JSON; `without_diff` omits a human's change, displayed separately."""
+    """Format an expected answer: text as it is, anything else as JSON. `without_diff` omits a human's change."""
     expected = json.loads(stored)
     if without_diff and isinstance(expected, dict):
         stored = to_json({key: value for key, value in expected.items() if key != "diff"})

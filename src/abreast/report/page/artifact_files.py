@@ -1,4 +1,4 @@
-"""The files next to a page: the artifacts of trials as stored, and for each case a page with its changes.
+"""Files that a page links to: the artifacts of trials as stored, and for each case a page with its changes.
 
 Artifacts are written as `.diff` or `.txt`, whatever their names, so that no browser executes them.
 """

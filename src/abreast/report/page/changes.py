@@ -15,8 +15,8 @@ from abreast.text import many
 HUMAN = "the human"
 ON_THE_PAGE = SizeLimits(24_000, 80, 240, 2_000)
 ON_ITS_OWN = SizeLimits(120_000, 400, 500, 6_000)
-READ = 1_000_000  # bytes of a diff that are read
-LINES = 30_000  # lines of a diff that are read
+READ = 1_000_000  # most bytes read of a diff
+LINES = 30_000  # most lines read of a diff
 _LINE = 50  # bytes that count as one line
 _COUNTS = ("files_changed", "lines_added", "lines_deleted")  # columns of a trial
 HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # a human's diff has all lines of its files
@@ -24,7 +24,7 @@ HUMAN_READ, HUMAN_LINES = 3_000_000, 100_000  # a human's diff has all lines of 
 
 @dataclass(slots=True)
 class Block:
-    """Two changes side by side; only one, if `left` is empty."""
+    """Two changes side by side, or a single one if `left` is empty."""
 
     left: str
     right: str
@@ -38,14 +38,14 @@ class Block:
 
 
 class Changes:
-    """Reads changes of a run, at most `lines` lines of all of them together, or as many bytes as that would be.
+    """Reads changes of a run: at most `lines` lines of all together, or the equivalent in bytes.
 
     `name` gives a trial its name, by variant and repeat."""
 
     def __init__(self, queries: Queries, run_id: int, name: Callable[[int, int], str], lines: int) -> None:
         self._queries, self._run_id, self._name = queries, run_id, name
         self._lines = SizeBudget(lines)
-        self._human: tuple[int, ParsedDiff | None] = (-1, None)  # case and human's change, the last one read
+        self._human: tuple[int, ParsedDiff | None] = (-1, None)  # case index and human's change, as last read
 
     @property
     def is_used_up(self) -> bool:
@@ -61,7 +61,7 @@ class Changes:
                 block = self._block(HUMAN, human, trial, limits)
             elif trial.variant == baseline:
                 if any(other.repeat == trial.repeat for other in changed if other is not trial):
-                    continue  # it is on the left of theirs
+                    continue  # it is displayed to the left of the others
                 block = self._block("", None, trial, limits)
             else:
                 opposite = (other for other in changed if (other.variant, other.repeat) == (baseline, trial.repeat))
@@ -93,7 +93,7 @@ class Changes:
         return self._block(self._name_of(first), change, second, limits)
 
     def _block(self, left: str, change: ParsedDiff | None, trial: TrialArtifacts, limits: SizeLimits) -> Block | None:
-        """A change of this name next to that of a trial; None if the line budget is used up."""
+        """Put a change of this name next to that of a trial; None if the line budget is used up."""
         other = self._of_trial(trial)
         if other is None:
             return None

@@ -27,7 +27,7 @@ from abreast.report.words.run_facts import run_facts
 from abreast.store.address import is_url
 from abreast.store.queries.runs import StoredEvent
 
-CONFIG = 60_000  # characters of the experiment as it was executed
+CONFIG = 60_000  # characters of the spec as executed
 EVENTS = 200
 
 
@@ -38,12 +38,12 @@ class Html(ReportFormat):
     def pieces(self, request: ReportRequest) -> list[str]:
         return [page(request.analysis, request.pictures)]
 
-    def write(self, request: ReportRequest, place: Path, beside: list[Path]) -> Iterator[Path]:
+    def write(self, request: ReportRequest, place: Path, linked: list[Path]) -> Iterator[Path]:
         artifacts = links = None
         if request.artifacts and (artifacts := listing.artifacts_of(request.analysis)):
             from abreast.report.page import artifact_files  # late: most runs have no artifacts
 
-            links = artifact_files.write(request.analysis, artifacts, place, beside.append)
+            links = artifact_files.write(request.analysis, artifacts, place, linked.append)
         text = page(request.analysis, request.pictures, artifacts, links)
         yield folder.keep(place, self.file_name, [text.encode()])
 

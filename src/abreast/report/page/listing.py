@@ -19,7 +19,7 @@ from abreast.text import many
 
 MAX_ANSWER_BYTES = 3_000_000  # bytes of a page for prompts and answers
 MAX_LIST_BYTES = 1_300_000  # bytes of a page for the list of cases
-MAX_ANSWERED_CASES = 500  # cases of a page that are shown with their answers
+MAX_ANSWERED_CASES = 500  # cases of a page that have their answers
 MAX_LISTED_COMPARISONS = 20  # comparisons whose cases are listed
 MAX_VARIANTS_TOGETHER = 3  # variants side by side if nothing is compared
 _LINE = 130  # bytes of a line of the list, without id and tags
@@ -35,7 +35,7 @@ class ListedCase:
     tags: str
     reason: str = ""  # why it is not compared
     answers: CaseAnswers | None = None
-    is_above: bool = False  # already shown above the list, with the cases that differ most
+    is_above: bool = False  # already above the list, among the cases that differ most
 
     @property
     def score_text(self) -> str:
@@ -45,7 +45,7 @@ class ListedCase:
 
     @property
     def note(self) -> str:
-        """Why the case is not compared, else the difference between two scores in points."""
+        """The reason why the case is not compared, else the difference between two scores in points."""
         if self.reason or len(self.scores) != 2 or self.scores[0] is None or self.scores[1] is None:
             return self.reason
         return points(self.scores[1] - self.scores[0])
@@ -158,15 +158,15 @@ def _not_compared(rows: Rows, case: int, first: TrialGrid, second: TrialGrid) ->
 
 
 def _uncompared(analysis: Analysis) -> CaseListing:
-    """The cases of a run that compares nothing: wrong ones first, if there is a score."""
+    """List the cases of a run that compares nothing: wrong ones first, if there is a score."""
     rows = analysis.rows
     names = tuple(rows.variants[:MAX_VARIANTS_TOGETHER])
     grids = [trial_grid(rows, index, rows.score) for index in range(len(names))]
     groups = {word: CaseGroup(word, []) for word in ("answers", "wrong", "right", "no score")}
     for case in rows.cases:
         scores = tuple(mean_of_known(grid.score[case]) for grid in grids)
-        known = [score for score in scores if score is not None]
-        word = "no score" if not known else "right" if min(known) >= 1 - ROUNDING else "wrong"
+        numbers = [score for score in scores if score is not None]
+        word = "no score" if not numbers else "right" if min(numbers) >= 1 - ROUNDING else "wrong"
         group = groups[word if rows.primary else "answers"]
         group.count += 1
         if len(group.cases) < MAX_GROUP_CASES:

@@ -19,14 +19,14 @@ from abreast.scorers.change_similarity.unified import FileDiff, parse_diff
 CONTEXT = 3  # lines around a change
 MAX_NAMES = 20  # files listed by name only because they do not fit
 GAP = "…"
-_CELL = 45  # bytes of a cell besides its text
-_FILE = 400  # bytes of a file besides its cells and names
+_CELL = 45  # bytes of a cell without its text
+_FILE = 400  # bytes of a file without its cells and names
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLimits:
     bytes: int
-    rows: int  # of one file
+    rows: int  # rows of one file
     line: int  # characters of one line
     plain: int  # characters of text that cannot be parsed as a diff
 
@@ -89,7 +89,7 @@ class DiffPair:
     """Two changes side by side, as far as the limits allow."""
 
     pairs: list[FilePair] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)  # of files that do not fit
+    names: list[str] = field(default_factory=list)  # names of files that do not fit
     more: int = 0  # number of further files
     used: int = 0  # bytes
 

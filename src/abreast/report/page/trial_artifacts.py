@@ -1,4 +1,4 @@
-"""The artifacts of trials: which there are, and the list of them on the page."""
+"""The artifacts of trials, and the list of them on the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abreast.analyse.rows import Rows
 from abreast.store.queries.artifacts import ArtifactSize
 from abreast.text import many, printable
 
-DIFF = "diff"  # the artifact that is a change
+DIFF = "diff"  # name of the artifact with the changes of an agent
 LISTED = 6_000  # artifacts of a page and of the files next to it
 
 

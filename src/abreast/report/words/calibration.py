@@ -22,7 +22,7 @@ def correction(comparison: Comparison) -> str:
 
 
 def calibration_lines(comparison: Comparison) -> list[str]:
-    """How far the judge behind a verdict can be trusted, and what to do; empty for other scorers."""
+    """Say how well the judge behind a verdict agrees with people, and what to do; empty for other scorers."""
     calibration = comparison.calibration
     if calibration is None:
         return []

@@ -43,7 +43,7 @@ def file_names(data: Mapping[str, Any], name: str) -> list[str]:
 
 
 def flag_lines(analysis: Analysis) -> list[str]:
-    """A sentence for each variant and kind of flag, with the first cases and files."""
+    """Write a sentence for each variant and kind of flag, with the first cases and files."""
     flags = flags_of(analysis)
     return [line for kind, words in _LINES for line in _lines(analysis, flags, kind, words)]
 

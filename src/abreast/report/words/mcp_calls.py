@@ -1,4 +1,4 @@
-"""The section of a report on calls of MCP tools: offered, made, failed and denied, and why calls failed."""
+"""The section of a report on MCP tools: how many were offered, and how many calls were made, failed or denied."""
 
 from __future__ import annotations
 

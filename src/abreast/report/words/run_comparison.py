@@ -18,7 +18,7 @@ NOT_INTERLEAVED = "the runs were not interleaved: anything else that changed in 
 
 
 def lines(item: AcrossRuns) -> list[str]:
-    """The verdict on one contender of a later run, and its qualifications."""
+    """Write the verdict on one contender of a later run, and its qualifications."""
     comparison, match = item.comparison, item.match
     if item.is_compared:
         sentences = [_headline(item), *advice(comparison), *filter(None, [cost_and_latency(comparison)])]
@@ -62,7 +62,7 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def text(items: Sequence[AcrossRuns]) -> list[str]:
-    """All lines; those that qualify a verdict are indented below it."""
+    """Write all lines; those that qualify a verdict are indented below it."""
     output = [SIMULATED] if any(item.simulated for item in items) else []
     for item in items:
         first, *rest = lines(item)
@@ -71,7 +71,7 @@ def text(items: Sequence[AcrossRuns]) -> list[str]:
 
 
 def cautions(items: Sequence[AcrossRuns]) -> list[str]:
-    """Lines about all comparisons together."""
+    """Write lines about all comparisons together."""
     of_two_runs = any(item.is_compared and item.first.run != item.second.run for item in items)
     output = [NOT_INTERLEAVED] if of_two_runs else []
     output += dict.fromkeys(note for item in items for side in (item.first, item.second) for note in side.import_notes)

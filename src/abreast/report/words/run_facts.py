@@ -1,4 +1,4 @@
-"""How a run was executed: a list of facts for every format that people read."""
+"""Facts about the execution of a run, for every format that people read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from abreast.store.queries.runs import StoredEvent
     from abreast.store.runs.provenance import ImportRecord
 
-CONTROLS = 20  # listed at most
-NODES = 20
+CONTROLS = 20  # most controls listed
+NODES = 20  # most nodes listed
 
 
 def run_facts(analysis: Analysis, events: Sequence[StoredEvent]) -> list[tuple[str, str]]:

@@ -138,7 +138,7 @@ OTHER_SCORES = "Other scores"
 
 
 def other_scores(analysis: Analysis) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
-    """Head and rows of a table of the scores besides the primary one: verdicts, or means if nothing is compared."""
+    """Head and rows of a table of the other scores: verdicts, or means if nothing is compared."""
     if analysis.further:
         head = ("score", "", "mean", "verdict", "points", "interval", "wins", "losses", "ties", "why")
         return head, [_other_verdict(item) for item in analysis.further]

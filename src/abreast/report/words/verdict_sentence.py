@@ -25,13 +25,13 @@ ALL_FAILED = "N/A (all failed)"  # instead of a score
 SIMULATED = "SIMULATED · no model was called"
 
 RETRIED = "failures of the variants were retried (--retry-failed), which flatters flaky variants"
-MANY_COMPARISONS = 5  # from here on, a summary line counts them
+MANY_COMPARISONS = 5  # with this many or more, a summary line counts them
 
 BLAMES = {"variant": "variant's fault", "infrastructure": "infrastructure", "unknown": "unknown cause"}
 
 
 def failure(row: Mapping[str, Any]) -> str:
-    """Why a trial has no answer.
+    """Say why a trial has no answer.
 
     >>> failure({"status": "error", "error_kind": "timeout", "error_blame": "variant", "error": "no answer in 3 s"})
     "error (timeout, variant's fault): no answer in 3 s"
@@ -42,7 +42,7 @@ def failure(row: Mapping[str, Any]) -> str:
 
 
 def points(value: float) -> str:
-    """A difference of scores in points, with its sign.
+    """Format a difference of scores in points, with its sign.
 
     >>> points(0.1237), points(-0.05), points(-1e-17)
     ('+12.4', '−5.0', '+0.0')
@@ -77,7 +77,7 @@ def comparison_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 
 def _compared_scores(analysis: Analysis, comparison: Comparison) -> list[str]:
-    """The two scores whose difference is the effect, if tables show others because variants lost different cases."""
+    """Name the two scores whose difference is the effect, if tables differ because variants lost different cases."""
     summaries = {summary.name: summary for summary in analysis.variants}
     before, after = summaries[comparison.baseline].score, summaries[comparison.variant].score
     if comparison.scores is None or before is None or after is None or correction(comparison):
@@ -90,7 +90,7 @@ def _compared_scores(analysis: Analysis, comparison: Comparison) -> list[str]:
 
 
 def circumstances(analysis: Analysis) -> list[str]:
-    """How the run was executed and evaluated, as far as it qualifies the verdict."""
+    """Describe the execution and evaluation of the run, as far as it qualifies the verdict."""
     rows, lines = analysis.rows, []
     groups = set(rows.groups(rows.counted) or ()) if analysis.comparisons else ()
     if groups:
@@ -194,7 +194,7 @@ def _claim(comparison: Comparison) -> str:
 
 
 def _other_population(comparison: Comparison) -> list[str]:
-    """What the run says about cases in general if the verdict is on these cases, and the other way round."""
+    """Say what the run shows about cases in general if the verdict is on these cases, and vice versa."""
     result, noun = comparison.verdict, comparison.case_noun
     if result.population == THESE_CASES:
         units = many(units_needed(comparison.comparisons), "group" if comparison.is_grouped else noun)
@@ -221,7 +221,7 @@ def _ends(result: Verdict) -> str:
 
 
 def doubt(comparison: Comparison) -> str:
-    """What would change the verdict: `the 23 lost cases were its failures`; empty if nothing would."""
+    """The assumption that would change the verdict: `the 23 lost cases were its failures`; empty if none would."""
     worst, word = comparison.pairs.worst, comparison.verdict.demoted
     if worst is None or word is None:
         return ""
@@ -324,7 +324,7 @@ def cost_and_latency_lines(analysis: Analysis) -> list[str]:
 
 
 def change(ratio: float) -> str:
-    """A ratio of variant to baseline as a change in percent; cheaper and faster is minus.
+    """Format a ratio of variant to baseline as a change in percent; cheaper and faster is minus.
 
     >>> change(0.62), change(1.1)
     ('−38', '+10')
@@ -392,7 +392,7 @@ def segment_cells(segment: Segment) -> tuple[str, ...]:
 
 
 def not_run_line(analysis: Analysis) -> str:
-    """How many trials were not run, and why; empty if none."""
+    """Say how many trials were not run, and why; empty if none."""
     missing = analysis.planned - analysis.stored
     if not missing:
         return ""

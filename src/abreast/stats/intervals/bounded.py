@@ -20,7 +20,7 @@ LOGS = np.arange(-10.0, 22.0, STEP)
 COARSE = 10
 VANISHED = 30.0  # a factor of 1e-13
 FAR = 20.0  # standard deviations from the mean, where a chance is below 1e-9 and the integrand oscillates too fast
-MOST_VALUES = 1_000  # distinct ones
+MOST_VALUES = 1_000  # most distinct values
 
 
 def gaffke(differences: Numbers, level: float = 0.95, scale: Scale = UNIT) -> Estimate:
@@ -66,7 +66,7 @@ def _lower_bound(values: Floats, weights: Floats, mean: float, tail: float) -> f
 
 
 def _chance(values: Floats, counts: Floats, mean: float) -> float:
-    """That the reweighted mean of the values is at most `mean`.
+    """The chance that the reweighted mean of the values is at most `mean`.
 
     With weights G/ΣG of exponential G this is the chance that a sum of gamma variables is at most 0, by the inversion
     of its characteristic function (Gil-Pelaez).
@@ -86,7 +86,7 @@ def _chance(values: Floats, counts: Floats, mean: float) -> float:
 
 
 def _rows(distances: Floats, counts: Floats, spread: float) -> int:
-    """How much of the grid is needed: up to where the integrand has vanished."""
+    """The number of rows of the grid that are needed, up to where the integrand has vanished."""
     coarse = np.multiply.outer(np.exp(LOGS[::COARSE]) / spread, distances)
     vanished = np.flatnonzero(np.log1p(coarse**2) @ counts / 2 > VANISHED)
     return int(vanished[0]) * COARSE + 1 if len(vanished) else len(LOGS)

@@ -20,7 +20,7 @@ from abreast.stats.intervals.proportions import Estimate
 from abreast.stats.numerics.arrays import ROUNDING, UNIT, Floats, Numbers, Scale, integer, numbers, share, width
 from abreast.stats.significance import PValue
 
-DIGITS = 9  # to which sums of scores are rounded before they count as equal
+DIGITS = 9  # digits to which sums of scores are rounded before they count as equal
 MOST_SUMS = 2_000  # distinct sums up to which all rearrangements are counted
 TIE = 1e-7  # rounded sums that differ by less are the same
 DRAWS = 10_000

@@ -1,4 +1,4 @@
-"""What a verdict is about: cases in general, or these cases alone. Determined by the plan, before any result."""
+"""The population of a verdict: cases in general, or these cases alone. The plan determines it, before any result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals at a number of cases that was fixed beforehand: how far off an estimate may be."""
+"""Confidence intervals at a number of cases that was fixed beforehand."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from abreast.stats.numerics.arrays import (
 from abreast.stats.numerics.arrays import width as width_of
 
 BETS = (np.arange(64) + 0.5) / 64
-CELLS = 1024  # more distinct values are put on a grid
+CELLS = 1024  # if there are more distinct values, they are put on a grid
 LARGEST = math.log(1e12)  # bounds are not searched closer than this to −1
 STEPS = 60
 LOOK = 10  # minimum cases from one look to the next
@@ -165,7 +165,7 @@ class RunningSequence:
         return self.look()
 
     def finish(self) -> Look:
-        """The last group is complete."""
+        """Count the last group, which is complete."""
         if self._open:
             self.add(self._units([self._open]))
             self._closed.add(self._open_group)
@@ -192,7 +192,7 @@ class RunningSequence:
         )
 
     def add(self, units: Units) -> None:
-        """Take in units whose differences lie in [−1, 1]."""
+        """Add units whose differences lie in [−1, 1]."""
         if not len(units):
             return
         self._sum += float(units.sums.sum())

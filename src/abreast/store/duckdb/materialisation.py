@@ -111,7 +111,7 @@ def _catch_up(source: Connection, connection: duckdb.DuckDBPyConnection) -> None
         _insert_batch(connection, table, schema.TABLES[table], rows)
     for table in _FOLLOWED:
         _follow(source, connection, table, marks)
-    if deleted:  # not earlier: a new run may use them
+    if deleted:  # not earlier, because a new run may use them
         connection.execute("DELETE FROM cases WHERE digest NOT IN (SELECT case_digest FROM trials)")
     _follow_tracked(source, connection, marks)
     connection.execute("DELETE FROM watermarks")
@@ -239,6 +239,6 @@ def _array(kind: str, values: tuple[Any, ...]) -> Any:
         return np.ma.masked_array([0 if value is None else value for value in values], mask=mask, dtype=dtype)
     if kind == "BLOB":
         return np.array([*values, None], dtype=object)[:-1]
-    if kind == "VARCHAR":  # of a tracked table: a text column may hold numbers
+    if kind == "VARCHAR":  # a text column of a tracked table may hold numbers
         return np.array([value if value is None else str(value) for value in values], dtype=object)
     return np.array(values, dtype=object)

@@ -61,7 +61,7 @@ class DuckDBStore(SQLiteStore):
             return _run_query(self.path, query, write)
         if (write and self._changes_journal(query)) or self.deletable_table(query):
             result = super().sql(query, True)
-            with contextlib.suppress(StoreError):  # open elsewhere: the next query updates it
+            with contextlib.suppress(StoreError):  # open in another process: the next query updates it
                 self.materialise()
             return result
         if write:  # tables that users made in the file itself
@@ -90,7 +90,7 @@ class DuckDBStore(SQLiteStore):
 
         def follow() -> None:
             while not stop.wait(FLUSH_EVERY_S):
-                with contextlib.suppress(StoreError):  # open elsewhere: the next round updates it
+                with contextlib.suppress(StoreError):  # open in another process: the next round updates it
                     materialise(self.journal, self.path, patience_s=1.0)
 
         thread = threading.Thread(target=follow, name="abreast-duckdb", daemon=True)

@@ -17,7 +17,7 @@ _CHANGE = "artifacts a ON a.run_id = t.run_id AND a.position = t.position AND a.
 
 
 class JudgedTrial(NamedTuple):
-    """The parts of a trial that judges and labellers see; input and expected answer as JSON."""
+    """The parts of a trial that judges and labellers see, with input and expected answer as JSON."""
 
     status: str
     blame: str | None

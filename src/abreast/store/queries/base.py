@@ -1,4 +1,4 @@
-"""What all groups of queries share: the store, and the joins of its tables."""
+"""The base of all groups of queries: the store, and the joins of its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VARIANT = "variants v ON v.run_id = t.run_id AND v.variant = t.variant"
 PAYLOAD = "payloads p ON p.run_id = t.run_id AND p.position = t.position"
 # Skipped trials and infrastructure errors have no outcome that can be compared.
 HAS_OUTCOME = "(t.status = 'ok' OR (t.status = 'error' AND t.error_blame = 'variant'))"
-AT_ONCE = 500  # values of one IN; engines limit the number of parameters
+AT_ONCE = 500  # most values in one IN: engines limit the number of parameters
 
 Array: TypeAlias = "npt.NDArray[Any]"
 

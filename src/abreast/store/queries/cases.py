@@ -21,7 +21,7 @@ class StoredCase(NamedTuple):
 class CaseQueries(QueryGroup):
     @property
     def _cases_of_run(self) -> str:
-        """Each case once, by its first trial. In this order each case is looked up once."""
+        """SQL for each case once, by its first trial. In this order each case is looked up only once."""
         join = self._dialect.ordered_join
         return (
             "(SELECT MIN(position) AS position FROM trials WHERE run_id = ? GROUP BY position / ?) m "

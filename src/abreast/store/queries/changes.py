@@ -1,7 +1,7 @@
-"""Queries for what changed in a run since a revision, for pages that follow it.
+"""Queries for the changes of a run since a revision, for pages that follow it.
 
-`Store.revision` says how far a run has been read. Take it before reading: then a change may be read twice, and none is
-missed. A row that replaces another is a change; its key says which.
+`Store.revision` marks how far a run has been read. Take it before reading: then a change may be read twice, but none is
+missed. A row that replaces another is a change, with the same key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from abreast.store.queries.base import CASE, QueryGroup
 from abreast.store.queries.runs import StoredEvent
 from abreast.store.runs.controls import Control
 
-MOST_CHANGES = 5_000  # after more, read the run again
+MOST_CHANGES = 5_000  # if there are more, read the run again
 
 
 class Revision(NamedTuple):

@@ -1,4 +1,4 @@
-"""Queries for everything about one trial. Its texts, which may be large, are read in pieces."""
+"""Queries for the details of one trial. Its texts, which may be large, are read in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries for the grid of cases and variants: what was stored after a row number, as columns."""
+"""Queries for the grid of cases and variants: rows stored after a row number, as columns."""
 
 from __future__ import annotations
 

@@ -37,23 +37,23 @@ class JudgementQueries(QueryGroup):
     def has_judgements(self, run_id: int) -> bool:
         return self._exists("SELECT 1 FROM judgements WHERE run_id = ?", run_id)
 
-    def known_judgement(
-        self, key: str, question: JudgeQuestion, only_run: int | None, is_asked_anew: bool
+    def find_judgement(
+        self, key: str, question: JudgeQuestion, only_run: int | None, retries_unusable: bool
     ) -> tuple[bool, dict[str, Any]] | None:
         """An earlier judgement with this key, in any run or one, and whether it belongs to this question.
 
-        An unusable reply counts only for this question, and not if that is asked again. In a judgement of another
+        An unusable reply counts only for this question, and not with `retries_unusable`. In a judgement of another
         question, `reused_from` is its run. Runs that `abreast cache clear` cleared do not count.
         """
         usable = "j.status = 'ok'" + ("" if only_run is None else " AND j.run_id = ?")
         own = "j.run_id = ? AND j.position = ? AND j.scorer = ? AND j.item = ?"
-        final = "" if is_asked_anew else f" OR {own} AND j.status IN ('invalid', 'skipped')"
+        final = "" if retries_unusable else f" OR {own} AND j.status IN ('invalid', 'skipped')"
         rows = self._store.rows(
             f"SELECT CASE WHEN {own} THEN 1 ELSE 0 END, r.run, {', '.join(f'j.{name}' for name in _COLUMNS)} "
             f"FROM judgements j JOIN runs r ON r.run_id = j.run_id WHERE j.key = ? AND ({usable}{final}) "
             "AND NOT EXISTS (SELECT 1 FROM variants v WHERE v.run_id = j.run_id AND v.digest = '') "
             "ORDER BY 1 DESC, j.seq LIMIT 1",
-            (*question, key, *(() if only_run is None else (only_run,)), *(() if is_asked_anew else question)),
+            (*question, key, *(() if only_run is None else (only_run,)), *(() if retries_unusable else question)),
         )
         for is_own, run, *values in rows:
             judgement = dict(zip(_COLUMNS, values, strict=True))

@@ -10,7 +10,7 @@ from abreast.store.queries.base import CASE, VARIANT, Array, Matches, QueryGroup
 from abreast.store.schema import LABEL_VERSION
 
 _SCORE = "scores s ON s.run_id = t.run_id AND s.position = t.position AND s.name = ?"
-_BY_SCORERS = "version IS DISTINCT FROM ?"  # not labels
+_BY_SCORERS = "version IS DISTINCT FROM ?"  # excludes labels
 
 
 class StoredLabel(NamedTuple):
@@ -31,7 +31,7 @@ class ScoreQueries(QueryGroup):
         return as_columns(rows, {"position": int, "name": str, "value": float})
 
     def score_summaries(self, run_id: int, label: str = "") -> list[tuple[Any, ...]]:
-        """Name, count, minimum and maximum of each score, number outside of [0, 1], and why a value is missing."""
+        """Name, count, minimum and maximum of each score, number outside [0, 1], and the reason for a missing value."""
         return self._store.rows(
             "SELECT name, COUNT(value), MIN(value), MAX(value), COUNT(CASE WHEN value < 0 OR value > 1 THEN 1 END), "
             "MIN(CASE WHEN value IS NULL THEN explanation END) FROM scores "

@@ -104,7 +104,7 @@ class TrialQueries(QueryGroup):
             (run_id, *conditions.values(), most),
         )
 
-    def whole_trials(self, run_id: int, variant: int) -> Iterator[dict[str, Any]]:
+    def full_trials(self, run_id: int, variant: int) -> Iterator[dict[str, Any]]:
         """All trials of a variant with their texts and cases, in plan order."""
         columns = (
             *("position", "repeat", "status", "error_kind", "error_blame", "error", "error_detail", "model"),

@@ -1,4 +1,4 @@
-"""Requests to the driver that executes a run, such as pause or other limits, and its answers."""
+"""Requests to the driver that executes a run, such as to pause or to change limits, and its answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunControls(Database):
     """Operations on the controls of a run. Any process may request; only the driver of the run answers."""
 
     def request_control(self, run: str, action: str, value: Any, by: str) -> int:
-        """Ask the driver of a run for something; return the number of the request. Raises if no driver executes it."""
+        """Send a request to the driver of a run; return its number. Raises if no driver executes the run."""
         _, name = find_run([self], run)
         now = self.now()
         with self.change() as connection:
@@ -72,7 +72,7 @@ class RunControls(Database):
         return [Control(*row)._replace(value=json.loads(row[4])) for row in rows]
 
     def answer_control(self, number: int, outcome: str, is_applied: bool = True) -> None:
-        """Store what happened, or why the request was refused. The first answer counts."""
+        """Store the outcome, or the reason for refusing the request. The first answer counts."""
         now = self.now()
         with self.change() as connection:
             connection.execute(

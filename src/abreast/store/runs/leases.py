@@ -18,7 +18,7 @@ SILENT_AFTER_S = 30.0  # an owner on another machine counts as dead when its hea
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to execute one run. `epoch` is the fencing token: an older lease cannot write any more."""
+    """The right to execute one run. `epoch` is the fencing token: older leases can no longer write."""
 
     run_id: int
     run: str

@@ -31,16 +31,16 @@ from abreast.store.views import JOINED, add_columns
 
 CHUNK = 5_000
 Row = tuple[Any, ...]
-_ScoreKey = tuple[int, str]  # of a score: the position of its trial, its name
+_ScoreKey = tuple[int, str]  # key of a score: the position of its trial, and its name
 
 
 @dataclass(slots=True)
 class Merged:
-    """What was merged from one store."""
+    """The result of merging one store."""
 
-    source: str  # its address
-    runs: list[str] = field(default_factory=list)  # added, by their names in the target
-    continued: list[str] = field(default_factory=list)  # in both stores, and changed in the target
+    source: str  # address of that store
+    runs: list[str] = field(default_factory=list)  # added runs, by their names in the target
+    continued: list[str] = field(default_factory=list)  # runs in both stores that changed in the target
     renamed: dict[str, str] = field(default_factory=dict)  # name in the source → name in the target
     trials: int = 0
     rows: dict[str, int] = field(default_factory=dict)  # tracked rows by table
@@ -238,7 +238,7 @@ def _add_run(source: Connection, target: Connection, run: Mapping[str, Any], nam
 
 
 def _ended(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a copied run that say that no process executes it."""
+    """Return the columns of a copied run that say that no process executes it."""
     if run["status"] != RUNNING:
         return {"owner": None}
     reason = "copied while it was being executed" if run["is_executed"] else "its process died"
@@ -306,7 +306,7 @@ class _RunMerge:
         self._target.executemany(_insert(self._target, table, mode), ((self._target_id, *row) for row in rows))
 
     def _missing(self, table: str, rows: Iterable[Row]) -> list[Row]:
-        """The rows that the target lacks, each as often as it lacks it."""
+        """Return the rows that the target lacks, each as often as it is missing."""
         existing = Counter(map(_comparable, _of_run(self._target, table, self._target_id)))
         missing = []
         for row in rows:
@@ -391,7 +391,7 @@ def _is_same(row: Row, other: Row) -> bool:
 
 
 def _comparable(row: Row) -> Row:
-    """The row as the engine that can store the least returns it."""
+    """Convert the row to the values that every engine returns alike."""
     return tuple([value.replace("\0", "␀") if type(value) is str else value for value in row])
 
 

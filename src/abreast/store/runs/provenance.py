@@ -14,11 +14,11 @@ class Extension:
     """The run that this one extends. Its cases come first, in the order in which it started them."""
 
     run: str
-    cases: int  # of the extended run, in this one too
-    added: int  # new in this run
+    cases: int  # cases of the extended run that this one also has
+    added: int  # cases that are new in this run
     spent_at: int | None  # planned cases of the earlier run that used the final interval, if one did
     grown_groups: int  # groups with cases of both runs
-    largest_group: int | None  # of the extended run
+    largest_group: int | None  # cases in the largest group of the extended run
     order: tuple[int, ...]  # indexes of the cases that come first
 
     @classmethod
@@ -56,7 +56,7 @@ class LockCheck:
 
     file: str
     created_at: str
-    earlier_runs: int  # of the experiment, when the plan was locked
+    earlier_runs: int  # runs of the experiment when the plan was locked
     differences: tuple[str, ...] = ()
 
     @classmethod
@@ -97,10 +97,10 @@ class ImportRecord:
     file: str
     sha256: str
     task: str
-    notes: tuple[str, ...]  # what a reader of the results should know
-    columns: Mapping[str, str]  # those of a table that the user named
+    notes: tuple[str, ...]  # notes for readers of the results
+    columns: Mapping[str, str]  # columns of a table that the user named
     ranges: Mapping[str, Sequence[float]]  # lowest and highest value of scores that were scaled
-    facts: Mapping[str, Any]  # what else the log says about the run
+    facts: Mapping[str, Any]  # further information in the log about the run
 
     @classmethod
     def read(cls, provenance: Mapping[str, Any]) -> ImportRecord | None:
@@ -119,5 +119,5 @@ class ImportRecord:
 
     @property
     def rerun(self) -> str:
-        """How to get more results."""
+        """Say how to get more results."""
         return f"run it again with {'the tool that wrote it' if self.format == 'table' else self.tool}"

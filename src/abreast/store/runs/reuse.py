@@ -13,7 +13,7 @@ from abreast.store.runs import leases
 
 
 class StoredOutcome(NamedTuple):
-    """An outcome that can be reused, and the parts of its case that a target may have seen."""
+    """An outcome that can be reused, with the parts of its case that a target may have seen."""
 
     input_digest: str
     case_digest: str
@@ -43,7 +43,7 @@ class Reuse(NamedTuple):
 
 class ReusableAnswers(Database):
     def outcomes_of(self, variant_digest: str, failures_too: bool = True) -> Iterator[StoredOutcome]:
-        """Every reusable outcome of a variant, the newest original last, so that a dictionary keeps it."""
+        """Yield every reusable outcome of a variant; the newest original comes last, so that a dictionary keeps it."""
         rows = self.stream(
             "SELECT c.input_digest, c.digest, c.id, c.tags, c.case_group, t.repeat, t.occurrence, t.run_id, "
             "t.position, t.status = 'error' FROM variants v "

@@ -27,7 +27,7 @@ class LaterScores(Database):
         primary: str | None,
         scorers: Mapping[str, Any],
     ) -> None:
-        """Replace the scores of other scorer versions, which move to `old_scores`.
+        """Replace scores of other scorer versions, which move to `old_scores`.
 
         `scorers` are the entries of the spec that change."""
         names = ", ".join(schema.TABLES["scores"])
@@ -49,12 +49,11 @@ class LaterScores(Database):
         self.close()
 
     def add_labels(self, run_id: int, rows: Sequence[Row], sample: tuple[str, Mapping[str, Any]] | None) -> None:
-        """Store the scores of people, and the event that records their sample. Labels that change move to
-        `old_scores`."""
+        """Store labels by people, and the event that records their sample. Replaced labels move to `old_scores`."""
         names = ", ".join(schema.TABLES["scores"])
         where = "run_id = ? AND position = ? AND name = ?"
         with self.change() as connection:
-            # The lock that a driver holds while it commits: so row numbers grow in the order of commits.
+            # The lock that a driver holds while it commits, so that row numbers grow in the order of commits.
             exists = f"SELECT 1 FROM runs WHERE run_id = ?{connection.dialect.locks_row}"
             if not connection.execute(exists, (run_id,)).fetchall():
                 raise StoreError(

@@ -26,7 +26,7 @@ BUSY_MS = 60_000
 _WRITING = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
 SCARCE = 128_000  # bytes; a disk with less free space counts as full
 READ = "BEGIN"  # a transaction that only reads
-CHECKPOINT_MS = 500  # how long a checkpoint waits for readers
+CHECKPOINT_MS = 500  # time that a checkpoint waits for readers
 
 Error = apsw.Error
 Opening = Callable[[Path], SQLiteConnection]
@@ -75,8 +75,8 @@ def writing(path: Path) -> Iterator[SQLiteConnection]:
 
 
 def complete(path: Path) -> None:
-    """Move everything from the log into the file, so that it can be copied. If a reader prevents that, the reader does
-    it when it closes."""
+    """Move everything from the log into the file, so that it can be copied. If a reader prevents that, the reader
+    does it when it closes."""
     with suppress(apsw.Error, StoreError):
         if path.is_file():
             with writing(path) as connection:
@@ -253,7 +253,7 @@ def _reader_in_read_only_folder(path: Path) -> SQLiteConnection:
     log = path.with_name(path.name + "-wal")
     if not log.exists() or log.stat().st_size == 0:
         return SQLiteConnection(file_uri(path) + "?immutable=1", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    import shutil  # late: it imports much
+    import shutil  # late: it imports many modules
 
     with temporary_folder() as folder:
         copy = folder / "copy.db"
@@ -294,7 +294,7 @@ def is_older(path: Path) -> bool:
     try:
         with closing(_unchanging_reader(path)) as connection:
             return 0 < check_version(connection, path) < schema.VERSION
-    except (apsw.CantOpenError, apsw.ReadOnlyError):  # a read-only folder: opening it for reading deals with that
+    except (apsw.CantOpenError, apsw.ReadOnlyError):  # a read-only folder: opening the file for reading handles that
         return False
 
 

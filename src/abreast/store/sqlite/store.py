@@ -32,8 +32,8 @@ class SQLiteStore(Store):
         self.path = Path(address)
         super().__init__(address, self.path.parent)
         self._reader: SQLiteConnection | None = None
-        self._reader_file: object = None  # identity of the file that it reads
-        self._reader_log: object = None  # and of the write-ahead log of that file
+        self._reader_file: object = None  # identity of the file that `_reader` reads
+        self._reader_log: object = None  # identity of its write-ahead log
         self._is_in_snapshot = False
         self._is_changed = False
         self._last_state: object = None  # when `wait_for_change` last returned True
@@ -115,7 +115,7 @@ class SQLiteStore(Store):
     @contextmanager
     def _unchanged(self) -> Iterator[SQLiteConnection]:
         """Open a reader without migrating the file itself."""
-        self.exists()  # raises if the file is of another program
+        self.exists()  # raises for files of other programs
         with ExitStack() as stack:
             path = self.journal
             if driver.is_older(path):
@@ -168,7 +168,7 @@ class SQLiteStore(Store):
 
 
 def _refuse_other_files(operation: int, *_: object) -> int:
-    """Deny ATTACH: `VACUUM INTO` uses it, by which even a read-only connection could create files."""
+    """Deny ATTACH: with `VACUUM INTO`, which uses it, even a read-only connection could create files."""
     return apsw.SQLITE_DENY if operation == apsw.SQLITE_ATTACH else apsw.SQLITE_OK
 
 

@@ -92,7 +92,7 @@ class OpenedFile:
         self._size = 0
 
     def find_change(self, with_log: bool = True) -> str:
-        """Return what happened to the files, such as `results.db was deleted`; empty if nothing did."""
+        """Describe a change of the files, such as `results.db was deleted`; empty if there is none."""
         try:
             status = os.stat(self._name)  # noqa: PTH116 - before every commit
         except OSError:

@@ -1,7 +1,7 @@
 """Registry of the abreast processes (drivers) of this user, independent of any store.
 
 A driver writes a record before it starts its first child or creates its first folder, and keeps it locked. The system
-releases the lock however the driver ends, so an unlocked record lists what a dead driver may have left: processes with
+releases the lock however the driver ends, so an unlocked record shows what a dead driver may have left: processes with
 its mark in their environment, and the folder `ROOT/MARK`.
 """
 
@@ -213,7 +213,7 @@ os.register_at_fork(after_in_child=_forget_in_fork)
 
 
 def _default_root() -> Path:
-    import tempfile  # late: it imports much
+    import tempfile  # late: it imports many modules
 
     return Path(tempfile.gettempdir()).absolute() / f"abreast-{os.getuid()}"
 
@@ -251,7 +251,7 @@ def temporary_folder() -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=folder) as name:
             yield Path(name)
     finally:
-        with contextlib.suppress(OSError):  # not empty
+        with contextlib.suppress(OSError):  # the folder is not empty
             folder.rmdir()
 
 
@@ -272,7 +272,7 @@ def dead_drivers() -> Iterator[tuple[list[Driver], list[Driver]]]:
                 stack.callback(os.close, descriptor)
                 driver = _read(path.name, descriptor)
                 if driver is None:
-                    _unlink(path)  # killed before it did anything
+                    _unlink(path)  # killed before it created anything
                 elif driver.is_of_this_machine:
                     with contextlib.suppress(OSError):  # a full disk
                         _write(descriptor, {_DEAD: "its lock is held by a process that cleans up"})
@@ -329,7 +329,7 @@ def _entries(descriptor: int) -> dict[str, list[str]]:
     entries: dict[str, list[str]] = {}
     with os.fdopen(os.dup(descriptor), "rb") as file:
         for line in file:
-            with contextlib.suppress(ValueError, AttributeError):  # a line cut off by a kill
+            with contextlib.suppress(ValueError, AttributeError):  # a line that was cut off by a kill
                 for key, value in json.loads(line).items():
                     entries.setdefault(key, []).append(str(value))
     return entries

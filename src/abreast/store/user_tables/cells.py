@@ -73,7 +73,7 @@ def _other(value: Any) -> TypedCell:
 
 
 def is_object(value: Any) -> bool:
-    """Whether a column could hold only the text of a value: an instance of a class of the user or a library.
+    """Whether a column could store only the text of a value: an instance of a class of the user or a library.
 
     >>> is_object(object()), is_object({"a": 1}), is_object(len)
     (False, False, False)
@@ -114,7 +114,7 @@ def _digits(number: int) -> str:
 
 
 def widest(first: str, second: str) -> str:
-    """The column type that holds values of both.
+    """Return the column type for values of both types.
 
     >>> widest("integer", "real"), widest("json", "text"), widest("null", "blob"), widest("boolean", "integer")
     ('real', 'text', 'blob', 'integer')

@@ -1,6 +1,6 @@
 """Rename a parameter or a returned field in stored runs, so that old and new rows share a column.
 
-The digests of variants, by which stored answers are found for reuse, are still those of the old name.
+The digests of variants, which identify reusable answers, remain those of the old name.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _write(connection: Connection, kind: Kind, rows: Iterable[tuple[_RowWithName
 
 
 def _register(connection: Connection, kind: Kind, old: str, new: str) -> None:
-    """Register the new column with a type that holds both; remove the old one if no row has it any more."""
+    """Register the new column with a type that fits both; remove the old one if no row has it any more."""
     types = dict(connection.execute("SELECT name, type FROM columns WHERE kind = ?", (kind,)).fetchall())
     wide = schema.widest(types.get(new, "null"), types.get(old, "null"))
     connection.execute(schema.insert(connection.dialect, "columns", "replace"), (kind, new, wide))

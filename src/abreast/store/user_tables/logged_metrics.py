@@ -17,7 +17,7 @@ EXAMPLE = 'write, for example, result.log({"judge_agreement": 0.93})'
 
 
 def validate_metrics(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values as JSON can express them; NaN becomes None."""
+    """Convert the values to what JSON can express; NaN becomes None."""
     if not isinstance(values, Mapping) or not values:
         raise BadInput(f"log: expected a mapping of names and values, got {_excerpt(values)}", EXAMPLE)
     checked: dict[str, Any] = {}

@@ -45,7 +45,7 @@ class Cache(SharedConnection):
         path = folder / FILE
         with driver.explained(path):
             folder.mkdir(parents=True, exist_ok=True)
-            connection = driver.open_plain(path)  # results lost in a power failure are computed again
+            connection = driver.open_plain(path)  # results lost in a power failure will be computed again
             connection.execute(_TABLE)
         return cls.share(path, connection)
 
@@ -59,7 +59,7 @@ class Cache(SharedConnection):
                 "SELECT track_id, row_id, store, table_name, result FROM results WHERE key = ?", (key,)
             ).fetchall()
         for track_id, row_id, store, table, result in rows:
-            with contextlib.suppress(Exception):  # its class no longer exists; it is computed again
+            with contextlib.suppress(Exception):  # its class no longer exists, so it is computed again
                 return Hit(track_id, row_id, store, table, pickle.loads(result))
         return None
 

@@ -18,7 +18,7 @@ from abreast.store.user_tables.cells import cell, values
 from abreast.store.user_tables.result_cache import FILE, Cache
 from abreast.store.views import JOINED
 
-MOST_PARAMETERS = 1_000  # in one statement
+MOST_PARAMETERS = 1_000  # most parameters in one statement
 _ORDER = {"predictions": ("started_at",), "metrics": (), "runs": ("run_id",)}
 _WRITTEN = ("seq",)  # the order of all other tables
 
@@ -51,7 +51,7 @@ class Condition(NamedTuple):
     text: str = "1 = 1"
     values: tuple[Any, ...] = ()
     keys: tuple[str, ...] = ()
-    number: str | None = None  # a key whose value must be a number
+    number: str | None = None  # a key whose values must be numbers
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -146,7 +146,7 @@ def _explaining(connection: Connection, name: str) -> Iterator[None]:
 
 
 def _order_by(columns: Sequence[str], direction: Literal["ASC", "DESC"]) -> str:
-    """A missing value is the smallest, in every engine."""
+    """Order by a column; a missing value is the smallest, in every engine."""
     nulls = "FIRST" if direction == "ASC" else "LAST"
     return f" ORDER BY {', '.join(f'{column} {direction} NULLS {nulls}' for column in columns)}" if columns else ""
 
@@ -276,7 +276,7 @@ def set_values(store: Database, name: str, key: str, value: Any, equal: Mapping[
 def columns_mentioning(
     store: Database, texts: Collection[str], only: Collection[str] | None = None
 ) -> dict[str, list[str]]:
-    """Find these texts in tracked tables: for each the columns that contain it, as TABLE.COLUMN."""
+    """Find texts in tracked tables; return for each the columns that contain it, as TABLE.COLUMN."""
     mentions: dict[str, list[str]] = {text: [] for text in texts}
     if not texts:
         return mentions

@@ -84,7 +84,7 @@ def names(connection: Connection) -> list[str]:
 def insert_one(
     connection: Connection, cache: Mapping[str, TrackedTable], name: str, row: Mapping[str, TypedCell]
 ) -> bool:
-    """Insert a row, in its own transaction, if the table in `cache` has all its columns. Returns whether it did."""
+    """Insert a row in its own transaction, if the table in `cache` has all its columns. Returns whether it did."""
     table = cache.get(name)
     if table is None:
         return False
@@ -111,7 +111,7 @@ def insert(
 def prepare(
     connection: Connection, cache: dict[str, TrackedTable], name: str, types: Mapping[str, str]
 ) -> TrackedTable:
-    """Create the table and columns for these keys if they are missing, as far as there is room."""
+    """Create the table and columns for these keys if they are missing, up to the most columns of the engine."""
     cache[name], _ = _ensure_table(connection, name, [{key: TypedCell(kind, None) for key, kind in types.items()}])
     return cache[name]
 
@@ -141,7 +141,7 @@ def _fold_extra_keys(
                 cells[key] = value_cell
             else:
                 extra[key] = value_cell.to_python()
-        if extra and MORE in cells:  # the user has a key of this name
+        if extra and MORE in cells:  # the user has a key with this name
             extra[MORE] = cells[MORE].value
         result_rows.append({**cells, MORE: cell(extra)} if extra else cells)
     return result_rows

@@ -1,4 +1,4 @@
-"""Adaptive concurrency: how many requests a target can take, learned from its refusals and its latency."""
+"""Adaptive concurrency: learn from refusals and latency how many requests a target can take."""
 
 from abreast.execute.limits.adaptive.limit import Adaptive
 

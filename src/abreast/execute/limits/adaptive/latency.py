@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-STEP = 1.2  # from one band of levels to the next
+STEP = 1.2  # ratio of successive bands of levels
 EVIDENCE = 8.0  # log-likelihood ratio from which the data show a knee
-LEAST_SD = 0.1  # of log latency: smaller differences are noise of the machine
-LEAST_RISE = math.log(1.25)  # of latency above that without a queue
+LEAST_SD = 0.1  # smallest standard deviation of log latency: below, differences are noise of the machine
+LEAST_RISE = math.log(1.25)  # smallest log rise of latency over that without a queue
 GENTLE = 0.5  # a server that batches slows down a little with every request: up to this exponent nothing queues
-BASE_TOKENS = 40.0  # the time to the first token is about that of so many tokens
-MEMORY = 128.0  # answers by band; older ones fade
-LEAST_CUT = 0.3  # of the log level: smaller cuts are not judged
-LEAST_ANSWERS = 12  # to judge a cut by
+BASE_TOKENS = 40.0  # the time to the first token is about that of this many tokens
+MEMORY = 128.0  # answers per band; older ones fade
+LEAST_CUT = 0.3  # in log level: smaller cuts are not judged
+LEAST_ANSWERS = 12  # answers needed to judge a cut
 
 
 def band(level: int) -> int:
@@ -45,7 +45,7 @@ class LatencySums:
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Where latency begins to grow: `level` in flight; `rise` is the factor by which it has grown at the most tried."""
+    """The `level` in flight where latency begins to grow; `rise` is its growth factor at the highest level tried."""
 
     level: float
     rise: float
@@ -71,7 +71,7 @@ class LatencyCurve:
         sums.tt += t * t
 
     def fade(self) -> None:
-        """Let everything so far count half: the server may have changed."""
+        """Halve the weight of earlier answers, because the server may have changed."""
         for sums in self._bands.values():
             sums.fade(0.5)
         self._bands = {at: sums for at, sums in self._bands.items() if sums.n >= 0.5}
@@ -97,7 +97,7 @@ class LatencyCurve:
 
 @dataclass(slots=True)
 class LatencyTrial:
-    """Whether latency falls after a cut of the limit from `before` to `after` requests in flight."""
+    """Measures if latency falls after a cut of the limit from `before` to `after` requests in flight."""
 
     after: int
     before: int
@@ -119,7 +119,7 @@ class LatencyTrial:
 
     @property
     def has_helped(self) -> bool:
-        """In a queue, latency falls in proportion; a third of that is enough. Small cuts are not judged."""
+        """Whether latency fell by a third of what a queue would explain. Small cuts count as helpful."""
         cut = self.log_level - self.levels / self.answers
         return cut < LEAST_CUT or self.log_latency - self.latencies / self.answers >= cut / 3
 

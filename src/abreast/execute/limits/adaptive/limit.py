@@ -19,20 +19,20 @@ from abreast.execute.limits.adaptive.refusals import EVIDENCE, EXPECTED, Refusal
 from abreast.execute.limits.base import UNTIL_AN_EVENT, Limit
 from abreast.model import Outcome
 
-GROWTH = 5 / 3  # times the answers within the last answer time: the most that the limit grows to
-DOUBLING_ANSWERS = 0.5  # doubling takes at least so many answer times,
-DOUBLING_REFUSALS = 16.0  # and refusal times: a refusal must arrive before many more requests are sent
+GROWTH = 5 / 3  # the limit grows to at most this multiple of the answers within the last answer time
+DOUBLING_ANSWERS = 0.5  # doubling takes at least this many answer times,
+DOUBLING_REFUSALS = 16.0  # and refusal times, so that a refusal arrives before many more requests are sent
 CATCH_UP = 8.0  # delayed growth catches up by 1/8 of a doubling at once
 REST, LONGEST_REST = 3.0, 10.0  # rounds of answers before the limit grows again after a cut
 COST = 0.04  # share of requests that may be refused in the long run because of growth
-SAME_EDGE = 0.16  # share of the edge, or 1: two cuts this close to each other are at the same edge
+SAME_EDGE = 0.16  # two cuts that differ by less than this share of the edge, or by 1, are at the same edge
 LATE = 0.5  # answer times: later refusals leave rejected requests among those in flight
-HEADROOM = 1.2  # times the knee: a short queue keeps the server busy
-SLACK = 1.15  # times that: a limit this close to it stays
-BELOW = 0.7  # of the lowest level tried, if latency already grows there
+HEADROOM = 1.2  # the limit as a multiple of the knee: a short queue keeps the server busy
+SLACK = 1.15  # the limit stays if it exceeds that by less than this factor
+BELOW = 0.7  # the limit as a share of the lowest level tried, if latency already grows there
 BLIND_EVERY_S = 0.5  # seconds per request before the first answer of a service, which may announce a limit
-UNSTORED = 1.25  # times the limit: requests in flight and answers that are not stored yet, which a kill would repeat
-BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between two looks at the background; the share worth reporting
+UNSTORED = 1.25  # most requests in flight and answers not stored yet, as a multiple of the limit
+BACKGROUND_EVERY, BACKGROUND_LEAST = 100, 0.02  # answers between checks of the background; smallest share reported
 
 
 class Adaptive(Limit):
@@ -62,12 +62,12 @@ class Adaptive(Limit):
         self._refusals = RefusalTest()
         self._curve = LatencyCurve() if is_service else None
         self._slots = 0  # requests in flight and answers that are not stored yet
-        self._levels: dict[int, int] = {}  # by position: how many were in flight when the request was sent
+        self._levels: dict[int, int] = {}  # requests in flight when the request was sent, by position
         self._sent = 0
         self._first_sent_at = 0.0
-        self._answer_s: float | None = None  # running mean
+        self._answer_s: float | None = None  # running mean of answer times
         self._refusal_s = 0.0
-        self._answered_at: deque[float] = deque()  # within the last answer time
+        self._answered_at: deque[float] = deque()  # times of the answers within the last answer time
         self._together, self._together_at = 0, -math.inf  # answers that arrived at the same moment
         self._is_growing = True
         self._grown_at = 0.0
@@ -75,12 +75,12 @@ class Adaptive(Limit):
         self._is_draining = False  # after a cut, until a round of requests sent since then is answered
         self._round = 0  # answers to requests sent since the last cut
         self._rest = 0.0  # answers to wait for before the limit grows
-        self._edge = 0  # where the last cut ended
+        self._edge = 0  # the limit after the last cut
         self._cost = 0  # refusals that led to the last cut or came with it
         self._unfitted = 0  # answers since the curve was last fitted
         self._log_s, self._log_level = 0.0, 0.0  # running means of log latency and of the log level
-        self._before: tuple[int, float, float] | None = None  # limit and these means before the first cut in a row
-        self._trial: LatencyTrial | None = None  # of the last cut
+        self._before: tuple[int, float, float] | None = None  # limit and means before the first of several cuts
+        self._trial: LatencyTrial | None = None  # trial of the last cut
         self._reported, self._reported_background, self._answers = self.allowed, 0.0, 0
 
     def change(self, new: Self) -> None:

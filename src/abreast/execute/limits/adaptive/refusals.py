@@ -1,4 +1,4 @@
-"""Whether refusals mean congestion: a sequential test of their share against the share at lower concurrency.
+"""Detection of congestion by refusals: a sequential test of their share against that at lower concurrency.
 
 Some providers refuse a few percent of all requests however few are in flight. That background says nothing about their
 capacity. So the test (CUSUM) weighs two hypotheses, request by request: the share of refusals is the background, or the
@@ -14,16 +14,16 @@ import itertools
 import math
 from dataclasses import dataclass
 
-STEP = 1.05  # from one band of levels to the next
+STEP = 1.05  # ratio of successive bands of levels
 ASSUMED_SHARE = 0.01  # prior share of refusals,
 ASSUMED_REQUESTS = 50.0  # and its weight in requests
 ODDS = 3.0  # congestion multiplies the odds of a refusal by at least this,
 LEAST_SHARE = 0.1  # and means at least this share
 EVIDENCE = 6.5  # log-likelihood ratio from which refusals mean congestion
-EXPECTED = 2.0  # the same where congestion is expected: one refusal suffices unless there is a background
-CAUTION = 1.5  # standard errors that are added to a share before the lowest is chosen
-ENOUGH = 50.0  # requests to estimate a share from
-MEMORY = 2_000  # requests; older ones count half
+EXPECTED = 2.0  # this ratio where congestion is expected: one refusal suffices unless there is a background
+CAUTION = 1.5  # standard errors added to each share before the lowest is chosen
+ENOUGH = 50.0  # requests needed to estimate a share
+MEMORY = 2_000  # in requests; older ones count half
 FRESH = 16  # answers after which the background is estimated again
 
 
@@ -58,7 +58,7 @@ class RefusalTest:
         self._tallies: dict[int, RefusalCount] = {}
         self._requests = 0
         self._evidence = 0.0
-        self._backgrounds: dict[int, float] = {}  # by band; cached estimates
+        self._backgrounds: dict[int, float] = {}  # cached estimates by band
         self._uncounted: dict[int, int] = {}  # levels of requests in flight, in the order of sending
         self.streak = 0  # refusals behind the present suspicion
 

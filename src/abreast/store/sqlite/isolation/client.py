@@ -137,17 +137,17 @@ class _HelperProcess:
         import socket  # late: a helper is rarely needed
         from multiprocessing.connection import Connection as Channel
 
-        ours, theirs = socket.socketpair()
-        with theirs, self._lock:
+        own_end, helper_end = socket.socketpair()
+        with helper_end, self._lock:
             for _ in range(2):
                 if self._control is None:
                     self._control = self._start()
                 try:
-                    socket.send_fds(self._control, [b"\0"], [theirs.fileno()])
-                    return Channel(ours.detach())
+                    socket.send_fds(self._control, [b"\0"], [helper_end.fileno()])
+                    return Channel(own_end.detach())
                 except OSError:  # it was killed
                     self._stop()
-        ours.close()
+        own_end.close()
         raise StoreError("the helper process that writes the store exits at once", "see its message above")
 
     def _start(self) -> socket.socket:
@@ -159,20 +159,20 @@ class _HelperProcess:
                 "another SQLite library in this process has the store open, and `sys.executable` is not set",
                 "set `sys.executable`, or open the store in another process",
             )
-        ours, theirs = socket.socketpair()
-        with theirs:
+        own_end, helper_end = socket.socketpair()
+        with helper_end:
             script = (
                 f"import sys; sys.path[:] = {sys.path!r}; "
-                f"from abreast.store.sqlite.isolation.server import main; main({theirs.fileno()})"
+                f"from abreast.store.sqlite.isolation.server import main; main({helper_end.fileno()})"
             )
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", script],
                 stdin=subprocess.DEVNULL,
                 env={name: value for name, value in os.environ.items() if not name.startswith("ABREAST_")},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[helper_end.fileno()],
                 start_new_session=True,  # Ctrl-C is for this process, which then closes its connections
             )
-        return ours
+        return own_end
 
     def _stop(self) -> None:
         if self._control is not None:
