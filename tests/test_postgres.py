@@ -184,7 +184,7 @@ def test_a_connection_that_cannot_be_rolled_back_is_replaced(postgres: str) -> N
 
 
 class Vanishing:
-    """Work whose client vanishes in the first attempt, without a word to the server."""
+    """Work whose client vanishes during the first attempt; the server is not notified."""
 
     def __init__(self) -> None:
         self.attempts = 0

@@ -84,7 +84,7 @@ class RayEngine(Engine):
     def has_room(self, variant: int) -> bool:
         has_room = any(runner.has_room for runner in self._pool.with_variant(variant))
         if not has_room:
-            self._pool.wanted.add(variant)
+            self._pool.refused_variants.add(variant)
         return has_room
 
     # -- attempts ------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class NodePool:
         self.is_settled = False  # every initial node has a runner, or cannot have one
         self._is_closing = False
         self._began_at = self._short_since = self._loop.time()
-        self.wanted: set[int] = set()  # variants whose jobs asked in vain for room, since the last tick
+        self.refused_variants: set[int] = set()  # those for which no runner had room, since the last tick
         self._is_reported = False
         self._explained: set[str] = set()  # kinds of events
         self.has_given_up = False  # what has no runner now will not get one
@@ -255,9 +255,9 @@ class NodePool:
 
     def _shortage(self) -> str | None:
         """What the run waits for; None if each variant with jobs that wait has a runner."""
-        waiting = self.wanted | {self._attempts[ticket].job.variant for ticket in self._attempts.backlog}
+        waiting = self.refused_variants | {self._attempts[ticket].job.variant for ticket in self._attempts.backlog}
         waiting -= {variant for runner in self.ready for variant in runner.variants}
-        self.wanted.clear()
+        self.refused_variants.clear()
         if not waiting:
             return None
         self._run.wake()  # what still wants room asks again
