@@ -170,7 +170,7 @@ def leaks() -> bool:
             sections = {name: page.locator(f"[data-section={name}]").inner_html() for name in names}
             last = WARM_UP + UPDATES
             updates = (_event(sections, number) for number in range(last))
-            page.route("**/stream*", lambda route: _send(route, list(itertools.islice(updates, AT_ONCE))))
+            page.route("**/runs/*/stream*", lambda route: _send(route, list(itertools.islice(updates, AT_ONCE))))
             page.goto(page.url)
             session = page.context.new_cdp_session(page)
             _receive(page, WARM_UP)
