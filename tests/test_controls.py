@@ -308,6 +308,7 @@ def address(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue("postgres") if request.param == "postgres" else request.param)
 
 
+@pytest.mark.matrix(quick=1)
 def test_a_run_is_controlled_from_another_process(slow: Folder, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ABREAST_STORE", address)
     process = start(slow, address)

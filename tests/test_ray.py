@@ -177,6 +177,7 @@ def test_a_killed_runner_loses_nothing_and_is_noticed_at_once(experiments: Exper
     assert {row["attempts"] for row in experiments.rows()} == {1}
 
 
+@pytest.mark.heavy
 def test_trials_of_a_runner_that_rays_memory_monitor_kills_are_retried_as_resources(
     experiments: Experiments, tmp_path: Path
 ) -> None:
@@ -290,6 +291,7 @@ def test_ctrl_c_lets_trials_finish_and_leaves_no_runner(experiments: Experiments
     assert len(experiments.rows()) == 80
 
 
+@pytest.mark.heavy
 def test_ray_sends_the_folder_of_the_spec_to_nodes_that_do_not_see_it(experiments: Experiments) -> None:
     folder, cluster = experiments.folder, experiments.cluster
     folder.cases(12)
@@ -516,6 +518,7 @@ def test_agents_end_with_their_runner(experiments: Experiments) -> None:
     until(lambda: not agents())
 
 
+@pytest.mark.heavy
 def test_the_contract_of_engines_holds_on_ray(experiments: Experiments) -> None:
     """The conformance suite, on the head."""
     words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "ray_engine", "tests/test_engine_conformance.py"]

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from tests.ray_cluster import ENDED, STOPPED, RayCluster, status
 
 from test_durability import until
 
+pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).parent.parent
 PROBE = "import socket; socket.create_connection(('{}', 6379), timeout=1).close()"
 

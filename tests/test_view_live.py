@@ -68,6 +68,7 @@ def address(request: pytest.FixtureRequest, folder: Folder) -> str:
     return str(request.getfixturevalue("postgres") if request.param == "postgres" else folder.path / request.param)
 
 
+@pytest.mark.matrix(quick=1)
 def test_a_page_follows_a_run_of_another_process_and_controls_it(folder: Folder, address: str) -> None:
     folder.cases(120)
     folder.write("slow.yaml", ENDLESS)
