@@ -72,6 +72,7 @@ def test_a_timeout_after_the_provider_recovered_is_a_failure_of_the_variant(fold
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, "rate_limit"), (503, "network"), (401, "auth"), (None, "network")])
+@pytest.mark.matrix(quick=1)
 def test_the_last_answer_of_the_provider_decides_the_error_kind(folder: Folder, status: int | None, kind: str) -> None:
     run(folder, scripted(folder, {**RETRY, "error_status": status}, 60.0), timeout=5.0, breaker=0)
     assert (row(folder)["error_kind"], row(folder)["error_blame"]) == (kind, "infrastructure")
@@ -118,6 +119,7 @@ def test_no_more_time_is_given_back_than_has_passed(folder: Folder) -> None:
     ],
     ids=["no answer began", "an answer began", "it had just asked"],
 )
+@pytest.mark.matrix(quick=1)
 def test_an_unanswered_request_is_not_a_failure_of_the_variant(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, lines: tuple[Any, ...], kind: str, blame: str
 ) -> None:
@@ -215,7 +217,7 @@ def down(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
 
 
 @pytest.mark.parametrize("target", [{"target": "claude-code", "tools": ["Bash"]}, {"preset": "claude-code"}], ids=str)
-@pytest.mark.matrix(quick=1)
+@pytest.mark.heavy
 def test_an_outage_of_claude_code_is_not_a_wrong_answer(
     folder: Folder, down: FakeProvider, target: dict[str, Any]
 ) -> None:
