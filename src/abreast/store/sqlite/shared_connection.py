@@ -74,7 +74,7 @@ class SharedConnection:
                 return
             is_in_place, has_log = self._is_in_place(), self._has_log()
             self._closed = True
-            if not is_in_place or not has_log:  # a log of this name is not ours: neither use nor remove it
+            if not is_in_place or not has_log:  # SQLite must not use or remove a log that may be another file's
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 if not is_in_place:  # moved away, with all its rows
                     self._connection.execute("PRAGMA wal_checkpoint")
@@ -82,7 +82,7 @@ class SharedConnection:
             self._connection.close()
             is_replaced = not is_in_place and has_log and file_identity(self._name) is not None
             if is_replaced and file_identity(log) == _identity(os.fstat(self._log)):
-                os.unlink(log)  # noqa: PTH108 - else SQLite would apply it to the other file
+                Path(log).unlink(missing_ok=True)  # else SQLite would apply it to the other file
             os.close(self._log)
 
 

@@ -75,9 +75,8 @@ class Children:
 
     def wait(self, channel: socket.socket) -> None:
         """Sleep until a child ends or the channel has something to read."""
-        events = (
-            select.poll()
-        )  # `select` refuses descriptors above 1,023, such as one from a driver with many connections
+        # `select` refuses descriptors above 1,023, such as one inherited from a driver with many connections
+        events = select.poll()
         for descriptor in (self._woken, channel.fileno()):
             events.register(descriptor, select.POLLIN)
         events.poll()
